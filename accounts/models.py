@@ -1,0 +1,145 @@
+"""Tenants, people, their roles and tokens, the audit chain and the data keys."""
+
+from typing import ClassVar
+
+import pgtrigger
+from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Func, Q
+
+from accounts.keys import new_id
+from accounts.states import Role
+
+ROLE_NAMES = [role.value for role in Role]
+
+
+class ClockTimestamp(Func):
+    """The database's clock at this very moment; `now()` would stand still inside a transaction."""
+
+    function = "clock_timestamp"
+    template = "%(function)s()"
+    output_field = models.DateTimeField()
+
+
+def append_only(name: str = "append_only") -> pgtrigger.Protect:
+    """The trigger of a table whose rows are never changed and never deleted."""
+    return pgtrigger.Protect(name=name, operation=pgtrigger.Update | pgtrigger.Delete)
+
+
+def no_delete() -> pgtrigger.Protect:
+    """The trigger of a table whose rows are never deleted."""
+    return pgtrigger.Protect(name="no_delete", operation=pgtrigger.Delete)
+
+
+def one_of(field: str, values: list[str], name: str) -> models.CheckConstraint:
+    """A check that a text column holds one of the given values."""
+    return models.CheckConstraint(condition=Q(**{f"{field}__in": values}), name=name)
+
+
+class User(AbstractUser):
+    """A person who can sign in. What they may do comes from their memberships only."""
+
+
+class Tenant(models.Model):
+    """An organisation. Nothing is shared between tenants."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    slug = models.SlugField(max_length=64, unique=True)
+    name = models.CharField(max_length=200)
+    self_approval = models.BooleanField(db_default=True)
+    created_at = models.DateTimeField(db_default=ClockTimestamp())
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class Membership(models.Model):
+    """A person in a tenant, with a set of roles."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="memberships")
+    roles = ArrayField(models.CharField(max_length=16))
+    created_at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "user"], name="one_membership_per_tenant"),
+            models.CheckConstraint(condition=Q(roles__contained_by=ROLE_NAMES), name="membership_roles_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in {self.tenant_id}"
+
+
+class ApiToken(models.Model):
+    """A bearer token of one membership. Only its SHA-256 is stored."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    membership = models.ForeignKey(Membership, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=100)
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField(db_default=ClockTimestamp())
+    revoked_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class DataKey(models.Model):
+    """The key that a tenant's bodies are encrypted with, itself wrapped by the master key."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="data_keys")
+    wrapped = models.BinaryField()
+    created_at = models.DateTimeField(db_default=ClockTimestamp())
+    retired_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["tenant"], condition=Q(retired_at=None), name="one_current_data_key_per_tenant"
+            ),
+        ]
+        triggers: ClassVar = [no_delete()]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class AuditHead(models.Model):
+    """The end of a tenant's audit chain. Locked last in every transaction (ruling 37)."""
+
+    tenant = models.OneToOneField(Tenant, primary_key=True, on_delete=models.PROTECT)
+    seq = models.BigIntegerField(db_default=0)
+    hash = models.CharField(max_length=64, db_default="0" * 64)
+
+    class Meta:
+        triggers: ClassVar = [no_delete()]
+
+    def __str__(self) -> str:
+        return f"{self.tenant_id} at {self.seq}"
+
+
+class AuditEvent(models.Model):
+    """One human or control act, or one refused act, chained to the one before. Holds ids and digests, never bodies."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    seq = models.BigIntegerField()
+    actor = models.CharField(max_length=200)
+    action = models.CharField(max_length=64)
+    object_type = models.CharField(max_length=32)
+    object_id = models.CharField(max_length=64)
+    detail = models.JSONField()
+    canonical = models.BinaryField()
+    at = models.DateTimeField()
+    prev_hash = models.CharField(max_length=64)
+    hash = models.CharField(max_length=64)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["tenant", "seq"], name="audit_seq_once")]
+        indexes: ClassVar = [models.Index(fields=["tenant", "object_type", "object_id"], name="audit_by_object")]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.object_id}"

@@ -1,0 +1,129 @@
+"""Waits bound to an exact checkpoint revision and exact arguments, and what people decided about them."""
+
+from typing import ClassVar
+
+import pgtrigger
+from django.db import models
+from django.db.models import Q
+
+from accounts.keys import new_id
+from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, one_of
+from approvals.states import LIVE_WAIT, WAIT_MOVES, DecisionVerdict, PolicyOutcome, WaitStatus
+from receipts.models import ToolCall
+from runs.models import Run
+
+
+class PolicyDecision(models.Model):
+    """What the policy said about a call, and by which rules."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tool_call = models.ForeignKey(ToolCall, on_delete=models.PROTECT, related_name="policy_decisions")
+    policy_version = models.CharField(max_length=64)
+    outcome = models.CharField(max_length=20)
+    rule = models.CharField(max_length=500)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [one_of("outcome", list(PolicyOutcome), "policy_outcome_known")]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return self.outcome
+
+
+class Wait(models.Model):
+    """One call, waiting for one decision, bound to revision, digest, arguments, tool definition and policy."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="waits")
+    tool_call = models.ForeignKey(ToolCall, on_delete=models.PROTECT, related_name="waits")
+    checkpoint_revision = models.IntegerField()
+    checkpoint_digest = models.CharField(max_length=64)
+    args_digest = models.CharField(max_length=64)
+    tool_hash = models.CharField(max_length=64)
+    policy_version = models.CharField(max_length=64)
+    policy_rule = models.CharField(max_length=500)
+    required_role = models.CharField(max_length=16, db_default="approver")
+    status = models.CharField(max_length=16, db_default=WaitStatus.OPEN)
+    status_reason = models.CharField(max_length=500, db_default="")
+    opened_fence = models.BigIntegerField()
+    opened_at = models.DateTimeField(db_default=ClockTimestamp())
+    deadline = models.DateTimeField()
+    valid_until = models.DateTimeField(null=True)
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "id"], name="wait_in_tenant"),
+            models.UniqueConstraint(
+                fields=["id", "checkpoint_revision", "checkpoint_digest", "args_digest"], name="wait_binding"
+            ),
+            models.UniqueConstraint(
+                fields=["tool_call"], condition=Q(status__in=sorted(LIVE_WAIT)), name="one_live_wait_per_call"
+            ),
+            one_of("status", list(WaitStatus), "wait_status_known"),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["tenant", "deadline"], condition=Q(status="OPEN"), name="wait_open"),
+            models.Index(fields=["run"], condition=Q(status__in=sorted(LIVE_WAIT)), name="wait_live"),
+        ]
+        triggers: ClassVar = [
+            pgtrigger.FSM(name="legal_moves", field="status", transitions=WAIT_MOVES),
+            pgtrigger.ReadOnly(
+                name="binding_frozen",
+                fields=["run", "tool_call", "checkpoint_revision", "checkpoint_digest", "args_digest", "tool_hash"],
+            ),
+            no_delete(),
+        ]
+
+    def __str__(self) -> str:
+        return f"wait {self.status}"
+
+
+class Vote(models.Model):
+    """What one person said about one wait, with exactly what they were shown. Stays as evidence."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    wait = models.ForeignKey(Wait, on_delete=models.PROTECT, related_name="votes")
+    actor = models.CharField(max_length=200)
+    verdict = models.CharField(max_length=8)
+    seen_revision = models.IntegerField()
+    seen_digest = models.CharField(max_length=64)
+    seen_args_digest = models.CharField(max_length=64)
+    reason = models.TextField()
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["wait", "actor"], name="one_vote_per_person"),
+            one_of("verdict", list(DecisionVerdict), "vote_verdict_known"),
+            models.CheckConstraint(condition=~Q(reason=""), name="vote_has_reason"),
+        ]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.verdict}"
+
+
+class Decision(models.Model):
+    """The one decision of a wait. What was seen is what was bound (composite foreign key)."""
+
+    wait = models.OneToOneField(Wait, primary_key=True, on_delete=models.PROTECT, related_name="decision")
+    verdict = models.CharField(max_length=8)
+    seen_revision = models.IntegerField()
+    seen_digest = models.CharField(max_length=64)
+    seen_args_digest = models.CharField(max_length=64)
+    reason = models.TextField()
+    actor = models.CharField(max_length=200)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            one_of("verdict", list(DecisionVerdict), "decision_verdict_known"),
+            models.CheckConstraint(condition=~Q(reason=""), name="decision_has_reason"),
+        ]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} by {self.actor}"

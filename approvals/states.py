@@ -1,0 +1,50 @@
+"""The states of a wait and which moves are legal. Pure Python."""
+
+from enum import StrEnum
+
+Moves = list[tuple[str, str]]
+
+
+class WaitStatus(StrEnum):
+    OPEN = "OPEN"
+    APPROVED = "APPROVED"
+    REJECTED = "REJECTED"
+    CONSUMED = "CONSUMED"
+    EXPIRED = "EXPIRED"
+    CANCELLED = "CANCELLED"
+    SUPERSEDED = "SUPERSEDED"
+    INVALIDATED = "INVALIDATED"
+
+
+LIVE_WAIT = frozenset({"OPEN", "APPROVED", "REJECTED"})
+
+WAIT_MOVES: Moves = [
+    ("OPEN", "APPROVED"),
+    ("OPEN", "REJECTED"),
+    ("OPEN", "EXPIRED"),
+    ("OPEN", "CANCELLED"),
+    ("OPEN", "SUPERSEDED"),
+    ("OPEN", "INVALIDATED"),
+    ("APPROVED", "CONSUMED"),
+    ("APPROVED", "INVALIDATED"),
+    ("APPROVED", "CANCELLED"),
+    ("REJECTED", "CONSUMED"),
+    ("REJECTED", "INVALIDATED"),
+    ("REJECTED", "CANCELLED"),
+]
+
+
+class DecisionVerdict(StrEnum):
+    APPROVE = "APPROVE"
+    REJECT = "REJECT"
+
+
+class PolicyOutcome(StrEnum):
+    ALLOW = "ALLOW"
+    DENY = "DENY"
+    REQUIRE_APPROVAL = "REQUIRE_APPROVAL"
+
+
+def can_decide(status: str) -> bool:
+    """Only an open wait can be decided."""
+    return status == WaitStatus.OPEN

@@ -1,0 +1,199 @@
+"""The handoff notes of a run, its one resumable head, and the contract it carries."""
+
+from typing import ClassVar
+
+import pgtrigger
+from django.db import models
+from django.db.models import Q
+
+from accounts.keys import new_id
+from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, one_of
+from checkpoints.states import (
+    OBLIGATION_MOVES,
+    PHASE_KEEPING_TRIGGERS,
+    PHASE_MOVES,
+    ObligationStatus,
+    Phase,
+    Trigger,
+)
+from runs.models import Run
+
+_MOVES = ", ".join(f"('{start}', '{end}')" for start, end in PHASE_MOVES)
+_KEEPING = ", ".join(f"'{trigger}'" for trigger in sorted(PHASE_KEEPING_TRIGGERS))
+
+
+class Checkpoint(models.Model):
+    """One immutable revision. The digest covers the canonical body, chained to the parent's."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="checkpoints")
+    revision = models.IntegerField()
+    parent_digest = models.CharField(max_length=64, null=True)
+    format_version = models.IntegerField()
+    phase = models.CharField(max_length=24)
+    next_node = models.CharField(max_length=128)
+    trigger = models.CharField(max_length=16)
+    save_id = models.UUIDField(unique=True)
+    fence = models.BigIntegerField()
+    intent_version = models.IntegerField()
+    digest = models.CharField(max_length=64)
+    body = models.BinaryField(null=True)
+    data_key_id = models.UUIDField()
+    body_bytes = models.BigIntegerField()
+    created_at = models.DateTimeField(db_default=ClockTimestamp())
+    purged_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["run", "revision"], name="checkpoint_revision_once"),
+            models.UniqueConstraint(fields=["run", "revision", "digest"], name="checkpoint_binding"),
+            models.CheckConstraint(condition=Q(revision__gte=1), name="checkpoint_revision_positive"),
+            models.CheckConstraint(
+                condition=Q(revision=1, parent_digest=None) | Q(revision__gt=1, parent_digest__isnull=False),
+                name="checkpoint_has_parent",
+            ),
+            models.CheckConstraint(condition=Q(digest__regex=r"^[0-9a-f]{64}$"), name="checkpoint_digest_form"),
+            models.CheckConstraint(
+                condition=Q(body__isnull=False, purged_at=None) | Q(body=None, purged_at__isnull=False),
+                name="checkpoint_purge_is_dated",
+            ),
+            one_of("phase", list(Phase), "checkpoint_phase_known"),
+            one_of("trigger", list(Trigger), "checkpoint_trigger_known"),
+        ]
+        triggers: ClassVar = [
+            pgtrigger.ReadOnly(name="envelope_frozen", exclude=["body", "data_key_id", "purged_at"]),
+            no_delete(),
+        ]
+
+    def __str__(self) -> str:
+        return f"revision {self.revision}"
+
+
+class Head(models.Model):
+    """The one resumable revision of a run. Moves by exactly one, and not while a wait is live."""
+
+    run = models.OneToOneField(Run, primary_key=True, on_delete=models.PROTECT, related_name="head")
+    revision = models.IntegerField()
+    digest = models.CharField(max_length=64)
+    phase = models.CharField(max_length=24)
+    trigger = models.CharField(max_length=16)
+
+    class Meta:
+        triggers: ClassVar = [
+            pgtrigger.Trigger(
+                name="starts_at_one",
+                when=pgtrigger.Before,
+                operation=pgtrigger.Insert,
+                func="""
+                    IF NEW.revision <> 1 OR NEW.phase <> 'READY_TO_DECIDE' THEN
+                        RAISE EXCEPTION 'a first head is revision 1, READY_TO_DECIDE'
+                            USING ERRCODE = 'check_violation';
+                    END IF;
+                    RETURN NEW;
+                """,
+            ),
+            pgtrigger.Trigger(
+                name="moves_by_one",
+                when=pgtrigger.Before,
+                operation=pgtrigger.Update,
+                func=f"""
+                    IF NEW.revision <> OLD.revision + 1 THEN
+                        RAISE EXCEPTION 'a head moves by exactly one' USING ERRCODE = 'check_violation';
+                    END IF;
+                    IF (OLD.phase, NEW.phase) NOT IN ({_MOVES})
+                       AND NOT (OLD.phase = NEW.phase AND NEW.trigger IN ({_KEEPING})
+                                AND OLD.phase NOT IN ('FINISHED', 'STOPPED')) THEN
+                        RAISE EXCEPTION 'illegal phase move % to %', OLD.phase, NEW.phase
+                            USING ERRCODE = 'check_violation';
+                    END IF;
+                    IF EXISTS (SELECT 1 FROM approvals_wait
+                               WHERE run_id = NEW.run_id AND status IN ('OPEN', 'APPROVED', 'REJECTED')) THEN
+                        RAISE EXCEPTION 'a head is frozen while a wait is live' USING ERRCODE = 'check_violation';
+                    END IF;
+                    RETURN NEW;
+                """,
+            ),
+            no_delete(),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} at {self.revision}"
+
+
+class SaveAttempt(models.Model):
+    """A save that was not stored, or whose outcome was not known. A stored one is the checkpoint itself."""
+
+    save_id = models.UUIDField(primary_key=True)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="save_attempts")
+    expected_revision = models.IntegerField()
+    fence = models.BigIntegerField()
+    outcome = models.CharField(max_length=16)
+    error_type = models.CharField(max_length=64)
+    detail = models.CharField(max_length=500, db_default="")
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [one_of("outcome", ["NOT_SAVED", "UNKNOWN"], "save_outcome_known")]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return self.outcome
+
+
+class Intent(models.Model):
+    """The goal of a run and each revision of it, with who revised it and why."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="intents")
+    version = models.IntegerField()
+    goal = models.TextField()
+    revised_by = models.CharField(max_length=200)
+    reason = models.TextField()
+    digest = models.CharField(max_length=64)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["run", "version"], name="intent_version_once"),
+            models.CheckConstraint(condition=Q(version__gte=1), name="intent_version_positive"),
+        ]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return f"goal {self.version}"
+
+
+class Obligation(models.Model):
+    """A promise that must be fulfilled or released before its run can complete."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="obligations")
+    statement = models.TextField()
+    step_name = models.CharField(max_length=200)
+    promised_at = models.DateTimeField(db_default=ClockTimestamp())
+    status = models.CharField(max_length=16, db_default=ObligationStatus.OPEN)
+    fulfilled_by = models.UUIDField(null=True)
+    released_by = models.CharField(max_length=200, null=True)
+    release_reason = models.TextField(db_default="")
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["run", "step_name"], name="obligation_step_once"),
+            one_of("status", list(ObligationStatus), "obligation_status_known"),
+            models.CheckConstraint(
+                condition=~Q(status="FULFILLED") | Q(fulfilled_by__isnull=False), name="obligation_fulfilled_by_call"
+            ),
+            models.CheckConstraint(
+                condition=~Q(status="RELEASED") | (Q(released_by__isnull=False) & ~Q(release_reason="")),
+                name="obligation_released_by_person",
+            ),
+        ]
+        triggers: ClassVar = [
+            pgtrigger.FSM(name="legal_moves", field="status", transitions=OBLIGATION_MOVES),
+            no_delete(),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.step_name} {self.status}"

@@ -1,0 +1,179 @@
+"""Settings of the Django project. Values that differ between machines come from console.environment."""
+
+from csp.constants import NONE, SELF
+
+from console.environment import BASE_DIR, Environment, database
+
+ENV = Environment()
+VAR_DIR = ENV.var_dir
+DEBUG = False
+PRODUCTION = ENV.production
+
+SECRET_KEY = ENV.secret_key or ("" if PRODUCTION else "local-only-" + "k" * 50)
+MASTER_KEY = ENV.master_key or ("" if PRODUCTION else "local-only-master-key")
+ALLOWED_HOSTS = [host for host in ENV.allowed_hosts.split(",") if host]
+CSRF_TRUSTED_ORIGINS = [origin for origin in ENV.trusted_origins.split(",") if origin]
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "pgtrigger",
+    "csp",
+    "django_htmx",
+    "rest_framework",
+    "drf_spectacular",
+    "channels",
+    "accounts",
+    "runs",
+    "receipts",
+    "checkpoints",
+    "approvals",
+    "runtime",
+    "console",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "console.urls"
+ASGI_APPLICATION = "console.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASES = {"default": database(ENV.database_url, ENV.db_pool)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_USER_MODEL = "accounts.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "sign-in"
+LOGIN_REDIRECT_URL = "overview"
+LOGOUT_REDIRECT_URL = "sign-in"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = VAR_DIR / "static"
+SERVESTATIC_USE_FINDERS = not PRODUCTION
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
+FILE_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SAMESITE = "Lax"
+X_FRAME_OPTIONS = "DENY"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+if PRODUCTION:
+    SESSION_COOKIE_SECURE = True
+    CSRF_COOKIE_SECURE = True
+    SECURE_SSL_REDIRECT = True
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_HSTS_SECONDS = 31536000
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+    SECURE_HSTS_PRELOAD = True
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+    },
+}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "accounts.api.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": [
+        "rest_framework.parsers.JSONParser",
+        "rest_framework.parsers.MultiPartParser",
+    ],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "accounts.api.problem_response",
+}
+SPECTACULAR_SETTINGS = {"TITLE": "Signalbox", "VERSION": "1", "SERVE_INCLUDE_SCHEMA": False}
+
+CELERY_BROKER_URL = ENV.broker_url
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 300, "unacked_restore_throttle": 1}
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {
+        "task": "runtime.sweep",
+        "schedule": ENV.sweep_seconds,
+        "options": {"expires": max(1.0, ENV.sweep_seconds * 5)},
+    },
+}
+
+LEASE_TTL_SECONDS = ENV.lease_ttl_seconds
+HEARTBEAT_SECONDS = ENV.heartbeat_seconds
+SWEEP_SECONDS = ENV.sweep_seconds
+MAX_TAKEOVERS = ENV.max_takeovers
+WAIT_DEADLINE_SECONDS = ENV.wait_deadline_seconds
+WAIT_VALIDITY_SECONDS = ENV.wait_validity_seconds
+RETRY_BASE_SECONDS = ENV.retry_base_seconds
+MAX_ATTEMPTS = ENV.max_attempts
+FAULT_DIR = ENV.fault_dir
+
+AGENTS = ["runtime.agents.fund_comparison.FundComparison"]
+OUTSIDE_URL = ENV.outside_url
+MODEL_GATEWAY = ENV.model_gateway
+MODEL_BASE_URL = ENV.model_base_url
+MODEL_NAME = ENV.model_name
+MODEL_API_KEY_REF = ENV.model_api_key_ref
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": ENV.log_level},
+}

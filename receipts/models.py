@@ -1,0 +1,397 @@
+"""What happened: model calls, tool calls, attempts, results, effects, verdicts, reports and publications."""
+
+from typing import ClassVar
+
+import pgtrigger
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+
+from accounts.keys import new_id
+from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, one_of
+from receipts.states import (
+    CALL_MOVES,
+    LIVE_CALL,
+    MODEL_CALL_MOVES,
+    PUBLICATION_MOVES,
+    AttemptOutcome,
+    CallStatus,
+    Disposition,
+    EffectClass,
+    FollowUp,
+    ModelCallStatus,
+    PublicationStatus,
+    ResultSource,
+    Verdict,
+)
+from runs.models import Run, Thread
+
+
+class ModelCall(models.Model):
+    """One turn asked of the model. Committed before it is sent; sealed once with its answer."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="model_calls")
+    turn_no = models.IntegerField()
+    at_revision = models.IntegerField()
+    status = models.CharField(max_length=16)
+    model = models.CharField(max_length=100)
+    request_digest = models.CharField(max_length=64)
+    response_digest = models.CharField(max_length=64, null=True)
+    response_id = models.CharField(max_length=200, db_default="")
+    input_tokens = models.BigIntegerField(null=True)
+    output_tokens = models.BigIntegerField(null=True)
+    attempts = models.IntegerField(db_default=1)
+    retry_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(db_default=ClockTimestamp())
+    sealed_at = models.DateTimeField(null=True)
+    sealed_fence = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["run", "turn_no"], name="model_turn_once"),
+            one_of("status", list(ModelCallStatus), "model_call_status_known"),
+            models.CheckConstraint(
+                condition=Q(status="SEALED", response_digest__isnull=False, sealed_at__isnull=False)
+                | (~Q(status="SEALED") & Q(response_digest=None)),
+                name="model_call_sealed_has_answer",
+            ),
+            models.CheckConstraint(
+                condition=Q(status="RETRY_WAIT", retry_at__isnull=False)
+                | (~Q(status="RETRY_WAIT") & Q(retry_at=None)),
+                name="model_call_retry_is_dated",
+            ),
+        ]
+        triggers: ClassVar = [
+            pgtrigger.FSM(name="legal_moves", field="status", transitions=MODEL_CALL_MOVES),
+            no_delete(),
+        ]
+
+    def __str__(self) -> str:
+        return f"turn {self.turn_no}"
+
+
+class ToolCall(models.Model):
+    """A logical call: one intent, one idempotency key, any number of attempts, at most one result."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="tool_calls")
+    ordinal = models.IntegerField()
+    tool = models.CharField(max_length=100)
+    tool_version = models.CharField(max_length=32)
+    tool_hash = models.CharField(max_length=64)
+    effect_class = models.CharField(max_length=16)
+    proposed_by = models.CharField(max_length=8, db_default="MODEL")
+    step_name = models.CharField(max_length=200)
+    args_digest = models.CharField(max_length=64)
+    args = models.BinaryField()
+    data_key_id = models.UUIDField()
+    idempotency_key = models.CharField(max_length=64)
+    intent_key = models.CharField(max_length=64)
+    status = models.CharField(max_length=20, db_default=CallStatus.PROPOSED)
+    blocking = models.BooleanField(db_default=True)
+    contradicted = models.BooleanField(db_default=False)
+    attempts = models.IntegerField(db_default=0)
+    retry_at = models.DateTimeField(null=True)
+    external_ref = models.CharField(max_length=500, null=True)
+    error = models.CharField(max_length=500, db_default="")
+    proposed_revision = models.IntegerField()
+    turn_no = models.IntegerField()
+    created_at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "id"], name="call_in_tenant"),
+            models.UniqueConstraint(
+                fields=["run", "idempotency_key"],
+                condition=Q(status__in=sorted(LIVE_CALL)),
+                name="one_live_call_per_key",
+            ),
+            one_of("status", list(CallStatus), "call_status_known"),
+            one_of("effect_class", list(EffectClass), "call_effect_class_known"),
+            one_of("proposed_by", ["MODEL", "HUMAN"], "call_proposer_known"),
+            models.CheckConstraint(
+                condition=Q(status="RETRY_WAIT", retry_at__isnull=False)
+                | (~Q(status="RETRY_WAIT") & Q(retry_at=None)),
+                name="call_retry_is_dated",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status__in=["DISPATCHED", "UNCERTAIN"]) | Q(attempts__gte=1),
+                name="call_sent_has_attempt",
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["run", "ordinal"], name="call_order"),
+            models.Index(fields=["tenant", "created_at"], condition=Q(status="UNCERTAIN"), name="call_unknown"),
+        ]
+        triggers: ClassVar = [
+            pgtrigger.FSM(name="legal_moves", field="status", transitions=CALL_MOVES),
+            pgtrigger.ReadOnly(
+                name="identity_frozen",
+                fields=["run", "tool", "tool_version", "tool_hash", "effect_class", "step_name", "args_digest"]
+                + ["idempotency_key", "intent_key"],
+            ),
+            no_delete(),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.step_name} {self.status}"
+
+
+class Proposal(models.Model):
+    """One proposal of a sealed turn, in its order, and what became of it."""
+
+    model_call = models.ForeignKey(ModelCall, on_delete=models.PROTECT, related_name="proposals")
+    ordinal = models.IntegerField()
+    tool = models.CharField(max_length=200)
+    args_digest = models.CharField(max_length=64)
+    disposition = models.CharField(max_length=8)
+    tool_call = models.ForeignKey(ToolCall, on_delete=models.PROTECT, null=True, related_name="proposals")
+    refusal = models.CharField(max_length=500, db_default="")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["model_call", "ordinal"], name="proposal_once"),
+            one_of("disposition", list(Disposition), "proposal_disposition_known"),
+            models.CheckConstraint(
+                condition=Q(disposition__in=["REFUSED", "FINISH"], tool_call=None)
+                | Q(disposition__in=["NEW", "REUSED"], tool_call__isnull=False),
+                name="proposal_names_its_call",
+            ),
+        ]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.disposition}"
+
+
+class Attempt(models.Model):
+    """One try of a model call or a tool call. Committed before anything is sent; settled once."""
+
+    tool_call = models.ForeignKey(ToolCall, on_delete=models.PROTECT, null=True, related_name="tries")
+    model_call = models.ForeignKey(ModelCall, on_delete=models.PROTECT, null=True, related_name="tries")
+    attempt_no = models.IntegerField()
+    fence = models.BigIntegerField()
+    dispatched_at = models.DateTimeField(db_default=ClockTimestamp())
+    deadline_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=20, null=True)
+    error = models.CharField(max_length=500, db_default="")
+    response_digest = models.CharField(max_length=64, null=True)
+    authorised_by = models.CharField(max_length=200)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=Q(tool_call__isnull=False, model_call=None) | Q(tool_call=None, model_call__isnull=False),
+                name="attempt_of_one_receipt",
+            ),
+            models.CheckConstraint(
+                condition=Q(outcome=None, finished_at=None)
+                | Q(outcome__in=list(AttemptOutcome), finished_at__isnull=False),
+                name="attempt_outcome_is_dated",
+            ),
+            models.UniqueConstraint(
+                fields=["tool_call", "attempt_no"], condition=Q(tool_call__isnull=False), name="tool_attempt_once"
+            ),
+            models.UniqueConstraint(
+                fields=["model_call", "attempt_no"], condition=Q(model_call__isnull=False), name="model_attempt_once"
+            ),
+        ]
+        triggers: ClassVar = [
+            pgtrigger.Protect(
+                name="settled_once", operation=pgtrigger.Update, condition=pgtrigger.Q(old__outcome__isnull=False)
+            ),
+            no_delete(),
+        ]
+
+    def __str__(self) -> str:
+        return f"attempt {self.attempt_no}"
+
+
+class Reconciliation(models.Model):
+    """A verdict on a call of unknown outcome, with its evidence and who says so."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tool_call = models.ForeignKey(ToolCall, on_delete=models.PROTECT, related_name="reconciliations")
+    verdict = models.CharField(max_length=16)
+    follow_up = models.CharField(max_length=8)
+    method = models.CharField(max_length=8)
+    seen_attempts = models.IntegerField()
+    evidence = models.TextField()
+    external_ref = models.CharField(max_length=500, null=True)
+    actor = models.CharField(max_length=200)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            one_of("verdict", list(Verdict), "verdict_known"),
+            one_of("follow_up", list(FollowUp), "follow_up_known"),
+            one_of("method", ["HUMAN", "PROBE"], "verdict_method_known"),
+            models.CheckConstraint(
+                condition=Q(verdict="NOT_EXECUTED") | Q(follow_up="NONE"), name="follow_up_needs_not_executed"
+            ),
+            models.CheckConstraint(condition=~Q(evidence=""), name="verdict_has_evidence"),
+            models.UniqueConstraint(
+                fields=["tool_call", "seen_attempts"],
+                condition=~Q(verdict="PROCEED_UNKNOWN"),
+                name="one_final_verdict_per_attempt",
+            ),
+        ]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return self.verdict
+
+
+class Result(models.Model):
+    """The one accepted result of a logical call."""
+
+    tool_call = models.OneToOneField(ToolCall, primary_key=True, on_delete=models.PROTECT, related_name="result")
+    source = models.CharField(max_length=8)
+    ok = models.BooleanField()
+    attempt_no = models.IntegerField(null=True)
+    value = models.BinaryField()
+    data_key_id = models.UUIDField()
+    digest = models.CharField(max_length=64)
+    reconciliation = models.ForeignKey(Reconciliation, on_delete=models.PROTECT, null=True)
+    fence = models.BigIntegerField(null=True)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            one_of("source", list(ResultSource), "result_source_known"),
+            models.CheckConstraint(
+                condition=Q(source__in=["HUMAN", "PROBE"], reconciliation__isnull=False)
+                | Q(source__in=["LIVE", "REUSED"], reconciliation=None),
+                name="result_asserted_has_verdict",
+            ),
+            models.CheckConstraint(
+                condition=~Q(source="LIVE") | Q(attempt_no__isnull=False), name="result_live_has_attempt"
+            ),
+        ]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return f"{self.source} {'ok' if self.ok else 'not ok'}"
+
+
+class Effect(models.Model):
+    """An effect that is known to have happened outside this run's memory."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="effects")
+    tool_call = models.OneToOneField(ToolCall, on_delete=models.PROTECT, related_name="effect")
+    idempotency_key = models.CharField(max_length=64, unique=True)
+    kind = models.CharField(max_length=100)
+    target = models.CharField(max_length=200)
+    external_ref = models.CharField(max_length=500, null=True)
+    payload_digest = models.CharField(max_length=64)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.target}"
+
+
+class Claim(models.Model):
+    """An intent with an effect, claimed once per lineage while it is live (ruling 25)."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    lineage_id = models.UUIDField()
+    intent_key = models.CharField(max_length=64)
+    tool_call = models.OneToOneField(ToolCall, on_delete=models.PROTECT, related_name="claim")
+    released_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["tenant", "lineage_id", "intent_key"],
+                condition=Q(released_at=None),
+                name="one_live_claim_per_intent",
+            ),
+        ]
+        triggers: ClassVar = [no_delete()]
+
+    def __str__(self) -> str:
+        return self.intent_key
+
+
+class Report(models.Model):
+    """A report of a thread. Its versions are immutable."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    thread = models.ForeignKey(Thread, on_delete=models.PROTECT, related_name="reports")
+    slug = models.CharField(max_length=100)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["thread", "slug"], name="report_slug_once")]
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class ReportVersion(models.Model):
+    """One immutable version of a report."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    report = models.ForeignKey(Report, on_delete=models.PROTECT, related_name="versions")
+    version_no = models.IntegerField()
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="report_versions")
+    tool_call = models.OneToOneField(ToolCall, on_delete=models.PROTECT, related_name="report_version")
+    title = models.CharField(max_length=200)
+    sha256 = models.CharField(max_length=64)
+    source_calls = ArrayField(models.UUIDField())
+    fence = models.BigIntegerField()
+    committed_at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["report", "version_no"], name="report_version_once"),
+            models.UniqueConstraint(fields=["tenant", "id"], name="report_version_in_tenant"),
+            models.CheckConstraint(condition=Q(version_no__gte=1), name="report_version_positive"),
+        ]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return f"v{self.version_no}"
+
+
+class Publication(models.Model):
+    """A report version on a channel. `console` is published in the commit that writes the version."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    report_version = models.ForeignKey(ReportVersion, on_delete=models.PROTECT, related_name="publications")
+    channel = models.CharField(max_length=32)
+    tool_call = models.OneToOneField(ToolCall, on_delete=models.PROTECT, null=True, related_name="publication")
+    status = models.CharField(max_length=16)
+    external_ref = models.CharField(max_length=500, null=True)
+    changed_at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            one_of("status", list(PublicationStatus), "publication_status_known"),
+            models.CheckConstraint(
+                condition=Q(channel="console") | Q(tool_call__isnull=False), name="publication_outside_has_call"
+            ),
+            models.UniqueConstraint(
+                fields=["report_version", "channel"], condition=~Q(status="FAILED"), name="one_publication_per_channel"
+            ),
+        ]
+        triggers: ClassVar = [
+            pgtrigger.FSM(name="legal_moves", field="status", transitions=PUBLICATION_MOVES),
+            no_delete(),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.channel} {self.status}"
+
+

@@ -1,0 +1,143 @@
+"""The states of model calls, tool calls, attempts and publications, and which moves are legal. Pure Python."""
+
+from enum import StrEnum
+
+Moves = list[tuple[str, str]]
+
+
+class EffectClass(StrEnum):
+    """What a tool may do outside, and therefore what may be done when nobody knows whether it did it (T04)."""
+
+    READ_ONLY = "READ_ONLY"
+    IDEMPOTENT = "IDEMPOTENT"
+    QUERYABLE = "QUERYABLE"
+    NON_IDEMPOTENT = "NON_IDEMPOTENT"
+
+
+class ModelCallStatus(StrEnum):
+    DISPATCHED = "DISPATCHED"
+    RETRY_WAIT = "RETRY_WAIT"
+    SEALED = "SEALED"
+    FAILED = "FAILED"
+    UNCERTAIN = "UNCERTAIN"
+    CANCELLED = "CANCELLED"
+
+
+MODEL_CALL_MOVES: Moves = [
+    ("DISPATCHED", "SEALED"),
+    ("DISPATCHED", "FAILED"),
+    ("DISPATCHED", "UNCERTAIN"),
+    ("DISPATCHED", "RETRY_WAIT"),
+    ("UNCERTAIN", "DISPATCHED"),
+    ("UNCERTAIN", "FAILED"),
+    ("UNCERTAIN", "CANCELLED"),
+    ("RETRY_WAIT", "DISPATCHED"),
+    ("RETRY_WAIT", "FAILED"),
+    ("RETRY_WAIT", "CANCELLED"),
+]
+
+
+class CallStatus(StrEnum):
+    PROPOSED = "PROPOSED"
+    AWAITING_APPROVAL = "AWAITING_APPROVAL"
+    DISPATCHED = "DISPATCHED"
+    RETRY_WAIT = "RETRY_WAIT"
+    UNCERTAIN = "UNCERTAIN"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    DENIED = "DENIED"
+    REJECTED = "REJECTED"
+    CANCELLED = "CANCELLED"
+
+
+CALL_MOVES: Moves = [
+    ("PROPOSED", "DENIED"),
+    ("PROPOSED", "AWAITING_APPROVAL"),
+    ("PROPOSED", "DISPATCHED"),
+    ("PROPOSED", "CANCELLED"),
+    ("PROPOSED", "SUCCEEDED"),
+    ("AWAITING_APPROVAL", "DISPATCHED"),
+    ("AWAITING_APPROVAL", "REJECTED"),
+    ("AWAITING_APPROVAL", "DENIED"),
+    ("AWAITING_APPROVAL", "CANCELLED"),
+    ("DISPATCHED", "SUCCEEDED"),
+    ("DISPATCHED", "FAILED"),
+    ("DISPATCHED", "RETRY_WAIT"),
+    ("DISPATCHED", "UNCERTAIN"),
+    ("RETRY_WAIT", "DISPATCHED"),
+    ("RETRY_WAIT", "FAILED"),
+    ("RETRY_WAIT", "CANCELLED"),
+    ("UNCERTAIN", "DISPATCHED"),
+    ("UNCERTAIN", "SUCCEEDED"),
+    ("UNCERTAIN", "FAILED"),
+    ("UNCERTAIN", "RETRY_WAIT"),
+]
+
+# Calls that were or may still be sent: at most one of them per idempotency key (DESIGN.md ruling 6).
+LIVE_CALL = frozenset(
+    {"PROPOSED", "AWAITING_APPROVAL", "DISPATCHED", "RETRY_WAIT", "UNCERTAIN", "SUCCEEDED"}
+)
+UNSENT_CALL = frozenset({"PROPOSED", "AWAITING_APPROVAL", "RETRY_WAIT"})
+SETTLED_CALL = frozenset({"SUCCEEDED", "FAILED", "DENIED", "REJECTED", "CANCELLED"})
+
+
+class AttemptOutcome(StrEnum):
+    OK = "OK"
+    ERROR_RETRYABLE = "ERROR_RETRYABLE"
+    ERROR_FINAL = "ERROR_FINAL"
+    NO_RESPONSE = "NO_RESPONSE"
+
+
+class Disposition(StrEnum):
+    """What became of one proposal of a sealed turn."""
+
+    NEW = "NEW"
+    REUSED = "REUSED"
+    REFUSED = "REFUSED"
+    FINISH = "FINISH"
+
+
+class ResultSource(StrEnum):
+    LIVE = "LIVE"
+    PROBE = "PROBE"
+    HUMAN = "HUMAN"
+    REUSED = "REUSED"
+
+
+class Verdict(StrEnum):
+    """What a person or a probe says about a call whose outcome nobody knew."""
+
+    EXECUTED = "EXECUTED"
+    NOT_EXECUTED = "NOT_EXECUTED"
+    PROCEED_UNKNOWN = "PROCEED_UNKNOWN"
+
+
+class FollowUp(StrEnum):
+    NONE = "NONE"
+    RETRY = "RETRY"
+    FAIL = "FAIL"
+
+
+class PublicationStatus(StrEnum):
+    REQUESTED = "REQUESTED"
+    DISPATCHED = "DISPATCHED"
+    PUBLISHED = "PUBLISHED"
+    FAILED = "FAILED"
+    UNCERTAIN = "UNCERTAIN"
+
+
+PUBLICATION_MOVES: Moves = [
+    ("REQUESTED", "DISPATCHED"),
+    ("REQUESTED", "FAILED"),
+    ("DISPATCHED", "PUBLISHED"),
+    ("DISPATCHED", "FAILED"),
+    ("DISPATCHED", "UNCERTAIN"),
+    ("UNCERTAIN", "PUBLISHED"),
+    ("UNCERTAIN", "FAILED"),
+    ("UNCERTAIN", "DISPATCHED"),
+]
+
+
+def can_reconcile(status: str) -> bool:
+    """Only a call of unknown outcome takes a verdict."""
+    return status == CallStatus.UNCERTAIN

@@ -1,0 +1,143 @@
+"""The states of a run, a stop request and a wakeup, and which moves are legal.
+
+Pure Python. Buttons, services and tests ask the predicates; the database triggers are generated from the same tables.
+"""
+
+from enum import StrEnum
+
+Moves = list[tuple[str, str]]
+
+
+class RunStatus(StrEnum):
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    WAITING = "WAITING"
+    HELD = "HELD"
+    STOPPING = "STOPPING"
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    SETTLED = "SETTLED"
+
+
+LIVE_RUN = frozenset({"QUEUED", "RUNNING", "WAITING", "HELD", "STOPPING"})
+ENDED_RUN = frozenset({"COMPLETED", "CANCELLED", "FAILED", "SETTLED"})
+HOLDERLESS_RUN = frozenset({"QUEUED", "WAITING", "HELD"})
+
+RUN_MOVES: Moves = [
+    ("QUEUED", "RUNNING"),
+    ("QUEUED", "CANCELLED"),
+    ("QUEUED", "SETTLED"),
+    ("RUNNING", "QUEUED"),
+    ("RUNNING", "WAITING"),
+    ("RUNNING", "HELD"),
+    ("RUNNING", "STOPPING"),
+    ("RUNNING", "COMPLETED"),
+    ("RUNNING", "FAILED"),
+    ("RUNNING", "SETTLED"),
+    ("WAITING", "QUEUED"),
+    ("WAITING", "HELD"),
+    ("WAITING", "CANCELLED"),
+    ("WAITING", "SETTLED"),
+    ("HELD", "WAITING"),
+    ("HELD", "QUEUED"),
+    ("HELD", "CANCELLED"),
+    ("HELD", "SETTLED"),
+    ("STOPPING", "CANCELLED"),
+]
+
+
+class HoldReason(StrEnum):
+    UNCERTAIN_CALL = "UNCERTAIN_CALL"
+    RESUME_REFUSED = "RESUME_REFUSED"
+    TAKEOVER_LIMIT = "TAKEOVER_LIMIT"
+    BUDGET = "BUDGET"
+    OBLIGATION_OPEN = "OBLIGATION_OPEN"
+
+
+class RecoveryPolicy(StrEnum):
+    RESUME_IN_PLACE = "RESUME_IN_PLACE"
+    SETTLE = "SETTLE"
+
+
+class ControlStatus(StrEnum):
+    ACCEPTED = "ACCEPTED"
+    ADOPTED = "ADOPTED"
+    SETTLED = "SETTLED"
+    MOOT = "MOOT"
+
+
+OPEN_CONTROL = frozenset({"ACCEPTED", "ADOPTED"})
+
+CONTROL_MOVES: Moves = [
+    ("ACCEPTED", "ADOPTED"),
+    ("ACCEPTED", "SETTLED"),
+    ("ACCEPTED", "MOOT"),
+    ("ADOPTED", "SETTLED"),
+]
+
+
+class WakeupCause(StrEnum):
+    DECISION = "DECISION"
+    TIMER = "TIMER"
+    RECONCILED = "RECONCILED"
+    RESUME = "RESUME"
+    INTENT = "INTENT"
+    SUPERSEDED = "SUPERSEDED"
+    INVALIDATED = "INVALIDATED"
+
+
+class WakeupStatus(StrEnum):
+    PENDING = "PENDING"
+    CONSUMED = "CONSUMED"
+    REFUSED = "REFUSED"
+    CANCELLED = "CANCELLED"
+
+
+WAKEUP_MOVES: Moves = [("PENDING", "CONSUMED"), ("PENDING", "REFUSED"), ("PENDING", "CANCELLED")]
+
+
+class BudgetUnit(StrEnum):
+    MODEL_CALLS = "model_calls"
+    TOOL_CALLS = "tool_calls"
+    TOKENS = "tokens"
+
+
+class BudgetEntryKind(StrEnum):
+    RESERVE = "RESERVE"
+    SETTLE = "SETTLE"
+    RELEASE = "RELEASE"
+    HOLD_UNKNOWN = "HOLD_UNKNOWN"
+
+
+class RefusalKind(StrEnum):
+    STALE_FENCE = "STALE_FENCE"
+    VERSION_CONFLICT = "VERSION_CONFLICT"
+    ILLEGAL_PHASE = "ILLEGAL_PHASE"
+    SCHEMA = "SCHEMA"
+    DIGEST_MISMATCH = "DIGEST_MISMATCH"
+    MISSING_REF = "MISSING_REF"
+    FORBIDDEN_CONTENT = "FORBIDDEN_CONTENT"
+    FIELD_LIMIT = "FIELD_LIMIT"
+    AUTHORITY = "AUTHORITY"
+    PIN_UNAVAILABLE = "PIN_UNAVAILABLE"
+    BUDGET = "BUDGET"
+    LATE_RESULT = "LATE_RESULT"
+    WAIT_UNBINDABLE = "WAIT_UNBINDABLE"
+    ANCESTOR_INTENT = "ANCESTOR_INTENT"
+    SUPERSEDED = "SUPERSEDED"
+
+
+def can_stop(status: str, stop_open: bool) -> bool:
+    """A run that has not ended and has no open stop can be stopped."""
+    return status in LIVE_RUN and not stop_open
+
+
+def can_retry_resume(status: str, hold_reason: str | None) -> bool:
+    """A refused resume, a spent takeover limit or a breached budget waits for a person to try again."""
+    return status == "HELD" and hold_reason in {"RESUME_REFUSED", "TAKEOVER_LIMIT", "BUDGET"}
+
+
+def can_revise_goal(status: str) -> bool:
+    """The goal can be revised only while no worker holds the run."""
+    return status in HOLDERLESS_RUN

@@ -1,0 +1,243 @@
+"""What an agent, a tool and a model gateway are to the loop. Pure: no Django, no Celery, no rows.
+
+A tool is a typed function. The loop never trusts it to say what happened: it commits the dispatch before it calls
+`run`, and reads the outcome from what `run` returns or raises.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict
+
+from receipts.states import EffectClass
+
+Json = None | bool | int | str | list["Json"] | dict[str, "Json"]
+
+
+class Arguments(BaseModel):
+    """Base of every tool's arguments: unknown fields are refused, nothing is coerced."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+# ── outcomes of one attempt ──────────────────────────────────────────────────
+
+
+class ToolFailed(Exception):
+    """The remote answered that it did not do it. Final: the same call is not sent again."""
+
+
+class ToolRetryable(Exception):
+    """The remote answered that it did not do it now. The same logical call may be sent again later."""
+
+
+class ToolUnknown(Exception):
+    """No usable answer: sent, and nobody knows whether it happened. A timeout is this, never a failure."""
+
+
+@dataclass(frozen=True)
+class ReportDraft:
+    """A report version that a tool wrote. `body` is Markdown; `[text](call:<uuid>)` links a number to its receipt."""
+
+    slug: str
+    title: str
+    body: str
+    source_calls: tuple[UUID, ...]
+
+
+@dataclass(frozen=True)
+class ToolOutcome:
+    """What one attempt gave. `value` is JSON that the model may read; `target` names where an effect happened."""
+
+    value: dict[str, Any]
+    external_ref: str | None = None
+    target: str = ""
+    report: ReportDraft | None = None
+
+
+@dataclass(frozen=True)
+class PriorResult:
+    """A stored result of this run that a tool may build on. `ok` is False for a known failure."""
+
+    call_id: UUID
+    tool: str
+    step_name: str
+    ok: bool
+    value: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What a tool may read: the run's inputs (name to bytes), earlier results in order, its key, and its time limit."""
+
+    run_id: UUID
+    call_id: UUID
+    idempotency_key: str
+    attempt_no: int
+    timeout_seconds: float
+    inputs: Mapping[str, bytes]
+    results: Sequence[PriorResult]
+    outside_url: str
+
+    def latest(self, tool: str) -> PriorResult | None:
+        """The newest successful result of a tool, or None."""
+        return next((r for r in reversed(self.results) if r.tool == tool and r.ok), None)
+
+
+class Tool(Protocol):
+    """One registered tool. Undeclared effect classes do not exist: the attribute is required."""
+
+    key: ClassVar[str]
+    version: ClassVar[str]
+    description: ClassVar[str]
+    effect_class: ClassVar[EffectClass]
+    timeout_seconds: ClassVar[float]
+    arguments: ClassVar[type[Arguments]]
+    # "" or the outside channel that this tool publishes a report version to; the draft is recorded before it is asked for.
+    publishes: ClassVar[str]
+    # True for a tool whose only effect is rows of this database, committed together with its result.
+    local: ClassVar[bool]
+
+    def complete(self, args: Arguments, results: Sequence[PriorResult]) -> Arguments:
+        """Fill in, from stored results, what the model may not write itself. Deterministic. Called before the key."""
+        ...
+
+    def step_label(self, args: Arguments) -> str:
+        """The label after the tool name in the step name, e.g. `overlap-v2` (T06)."""
+        ...
+
+    def run(self, context: ToolContext, args: Arguments) -> ToolOutcome:
+        """Do it once. Raises ToolFailed, ToolRetryable or ToolUnknown."""
+        ...
+
+    def probe(self, context: ToolContext, args: Arguments) -> ToolOutcome | None | bool:
+        """Look whether the key was executed: an outcome if it was, False if it was not, None if that can't be told."""
+        ...
+
+    def draft(self, args: Arguments) -> ReportDraft | None:
+        """The report version that this call would publish, for tools with `publishes`."""
+        ...
+
+
+# ── model turns ──────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class ProposedCall:
+    """One tool call that the model proposed. `arguments` is what it wrote, unchecked."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ModelTurn:
+    """A complete answer of the model: its text, its ordered proposals and what it cost. No proposals means it is done."""
+
+    text: str
+    proposals: tuple[ProposedCall, ...]
+    input_tokens: int
+    output_tokens: int
+    response_id: str = ""
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """What the model is asked. `history` is the conversation in order, as plain JSON messages.
+
+    A message is {"role": "user", "text"}, {"role": "assistant", "text", "calls": [{"id","tool","arguments"}]},
+    {"role": "tool", "id", "tool", "ok", "value"} or {"role": "notice", "text"} (something people did or decided).
+    """
+
+    model: str
+    instructions: str
+    goal: str
+    turn_no: int
+    inputs: tuple[str, ...]
+    history: tuple[dict[str, Any], ...]
+    tools: tuple["ToolSpec", ...]
+    timeout_seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A tool as the model sees it."""
+
+    key: str
+    description: str
+    schema: dict[str, Any]
+
+
+class ModelRetryable(Exception):
+    """The provider answered that it can't now (rate limit, overload)."""
+
+
+class ModelFailed(Exception):
+    """The provider answered with a final refusal."""
+
+
+class ModelUnknown(Exception):
+    """No usable answer. Asking again is allowed: a model call changes nothing outside."""
+
+
+class Gateway(Protocol):
+    """The one way to a model. One call is one try: no retries of its own."""
+
+    key: ClassVar[str]
+
+    def ask(self, request: ModelRequest) -> ModelTurn:
+        """Ask once. Raises ModelRetryable, ModelFailed or ModelUnknown."""
+        ...
+
+
+# ── agents ───────────────────────────────────────────────────────────────────
+
+
+class AgentInputRefused(ValueError):
+    """The given input can't be used. The message names the input, the line and the reason."""
+
+
+@dataclass(frozen=True)
+class ObligationSpec:
+    """A promise a run starts with. It is fulfilled by the call with this step name."""
+
+    statement: str
+    step_name: str
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """One version of an agent, pinned by a run at its start."""
+
+    key: str
+    version: str
+    title: str
+    instructions: str
+    default_goal: str
+    model: str
+    tools: tuple[Tool, ...]
+    obligations: tuple[ObligationSpec, ...]
+    input_names: tuple[str, ...]
+    caps: Mapping[str, int]
+    recovery_policy: str = "RESUME_IN_PLACE"
+    max_takeovers: int = 5
+    turn_limit: int = 30
+    input_labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class Agent(Protocol):
+    """A registered agent class."""
+
+    spec: ClassVar[AgentSpec]
+
+    @staticmethod
+    def check_inputs(inputs: Mapping[str, bytes]) -> str:
+        """Check the uploads before a run exists and return a title for the run. Raises AgentInputRefused."""
+        ...
+
+    @staticmethod
+    def plan(request: ModelRequest) -> ModelTurn:
+        """The deterministic planner behind the scripted gateway: the turn that follows this history."""
+        ...
