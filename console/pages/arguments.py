@@ -1,0 +1,91 @@
+"""Canonical JSON arguments as rows: path, type, length and the exact value, in the order of the digested bytes."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import rfc8785
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from console.pages.text import Odd, exact, loud_characters
+
+MAX_EXACT_INTEGER = 2**53 - 1
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+
+
+@dataclass(frozen=True)
+class ArgumentRow:
+    """One leaf of the arguments. `odd` lists what a person has to mark as seen, in the path or in the value."""
+
+    path: str
+    kind: str
+    value: SafeString
+    odd: tuple[Odd, ...]
+
+    @property
+    def shown_path(self) -> SafeString:
+        return exact(self.path, one_line=True)
+
+
+def argument_rows(arguments: bytes | str | Any) -> list[ArgumentRow]:
+    """The rows of canonical JSON `arguments` (its bytes, its text, or the parsed value), nothing shortened.
+
+    Raises ValueError for bytes that are not JSON.
+    """
+    value = json.loads(arguments) if isinstance(arguments, bytes | str) else arguments
+    return list(_leaves("", value))
+
+
+def _leaves(path: str, value: Any) -> Iterator[ArgumentRow]:
+    if isinstance(value, dict) and value:
+        for key in value:
+            yield from _leaves(_join(path, key), value[key])
+    elif isinstance(value, list) and value:
+        for index, item in enumerate(value):
+            yield from _leaves(f"{path}[{index}]", item)
+    else:
+        odd = loud_characters(path) + (loud_characters(value) if isinstance(value, str) else [])
+        yield ArgumentRow(path or "(all)", _kind(value), _shown(value), tuple(odd))
+
+
+def _join(path: str, key: str) -> str:
+    if not _PLAIN_KEY.match(key):
+        return f"{path}[{json.dumps(key, ensure_ascii=False)}]"
+    return f"{path}.{key}" if path else key
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, str):
+        return f"string of digits, {len(value)}" if _is_big_number(value) else f"string, {len(value)}"
+    names: dict[type, str] = {
+        bool: "boolean",
+        int: "integer",
+        float: "number",
+        dict: "object, empty",
+        list: "list, empty",
+    }
+    return names.get(type(value), "null")
+
+
+def _shown(value: Any) -> SafeString:
+    if not isinstance(value, str):
+        return exact(rfc8785.dumps(value).decode())
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+    shown = mark_safe("".join(_line_parts(f'"{quoted}"')))  # safe: exact() escapes each part
+    note = '{} <span class="inv inv--plain">too big for a number, so a string</span>'
+    return format_html(note, shown) if _is_big_number(value) else shown
+
+
+def _line_parts(text: str) -> Iterator[str]:
+    """Each line feed is named and also breaks the line, so that it can't be taken for a wrapped line."""
+    *lines, last = text.split("\n")
+    for line in lines:
+        yield exact(line + "\n", one_line=True) + "\n"
+    yield exact(last)
+
+
+def _is_big_number(text: str) -> bool:
+    return len(text) < 400 and bool(re.fullmatch(r"-?[0-9]+", text)) and abs(int(text)) > MAX_EXACT_INTEGER

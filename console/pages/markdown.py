@@ -1,0 +1,93 @@
+"""Report bodies as HTML. The Markdown is untrusted: no HTML, no images, and links only to receipts and to web pages."""
+
+import re
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+
+from console.pages.text import exact
+
+_CALL = re.compile(r"call:([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
+_OFF = ("html_block", "html_inline", "image")
+
+
+class ReportRenderer(RendererHTML):
+    """Every run of text goes through `exact`; a link says where it leads."""
+
+    def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return exact(tokens[idx].content)
+
+    def code_inline(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return f"<code>{exact(tokens[idx].content)}</code>"
+
+    def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return f'<pre class="well">{exact(tokens[idx].content)}</pre>\n'
+
+    fence = code_block
+
+    def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        href = str(tokens[idx].attrGet("href"))
+        call = _CALL.match(href)
+        if call:
+            return f'<a class="receipt" href="/calls/{call[1]}/">'
+        return f'<a href="{escape(href)}" rel="noopener noreferrer nofollow">'
+
+    def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        href = _href_before(tokens, idx)
+        host = "" if _CALL.match(href) else f' <span class="small quiet">({exact(_host(href), one_line=True)})</span>'
+        return f"</a>{host}"
+
+
+def _href_before(tokens: Sequence[Token], idx: int) -> str:
+    """The target of the link that closes at `idx`. Links do not nest, so it is the nearest one opened before."""
+    opened = next(token for token in reversed(tokens[:idx]) if token.type == "link_open")
+    return str(opened.attrGet("href"))
+
+
+def _host(href: str) -> str:
+    return urlsplit(href).netloc
+
+
+def _allowed(url: str) -> bool:
+    """Receipts and web pages; markdown-it leaves any other link as the text it was written as."""
+    if _CALL.match(url):
+        return True
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname)
+
+
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}, renderer_cls=ReportRenderer).enable("table").disable(list(_OFF))
+    parser.validateLink = _allowed  # type: ignore[method-assign]
+    return parser
+
+
+_PARSER = _parser()
+
+
+def _fit_page(token: Token) -> None:
+    """Push headings one level down; turn the inline alignment of a cell into a class, since the CSP has no styles."""
+    if token.type in {"heading_open", "heading_close"}:
+        token.tag = f"h{min(6, int(token.tag[1]) + 1)}"
+    elif token.type == "table_open":
+        token.attrSet("class", "table")
+    elif token.attrs.pop("style", None) == "text-align:right":
+        token.attrSet("class", "num")
+
+
+def report_html(body: str) -> SafeString:
+    """A report body as safe HTML. Its headings start one level below the page's own title."""
+    tokens = _PARSER.parse(body)
+    for token in tokens:
+        _fit_page(token)
+    html: str = _PARSER.renderer.render(tokens, _PARSER.options, {})
+    return mark_safe(html)  # safe: built by ReportRenderer

@@ -1,0 +1,156 @@
+"""Template tags of the console: signs, ids, digests, times and untrusted text. /design/ shows each of them."""
+
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.template import Context
+from django.templatetags.static import static
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from console.pages import room, signs, text, times
+from console.pages.arguments import ArgumentRow, argument_rows
+from console.pages.markdown import report_html
+
+register = template.Library()
+
+
+# ── the top bar ──────────────────────────────────────────────────────────────
+
+
+@register.simple_tag(takes_context=True)
+def nav_items(context: Context) -> list[dict[str, Any]]:
+    """The doors of the top bar, the current one marked."""
+    return room.doors(context["request"].path)
+
+
+@register.simple_tag
+def live_panel(panel_id: str, url: str, topics: str) -> SafeString:
+    """The attributes of a panel that asks for itself at `url` when one of the space-separated `topics` is hinted."""
+    triggers = ", ".join(f"live:{topic.replace(':', '-')} from:body" for topic in topics.split())
+    attributes = (
+        'id="{}" data-live="{}" hx-get="{}" hx-trigger="{}" hx-target="this" hx-swap="morph:outerHTML" '
+        'hx-sync="this:queue last"'
+    )
+    return format_html(attributes, panel_id, topics, url, triggers)
+
+
+# ── signs ────────────────────────────────────────────────────────────────────
+
+
+@register.simple_tag
+def icon(name: str, label: str = "", extra: str = "") -> SafeString:
+    """An icon of static/icons.svg. With a `label` it is announced, without one it is decoration."""
+    said = format_html('role="img" aria-label="{}"', label) if label else mark_safe('aria-hidden="true"')
+    return format_html(
+        '<svg class="{}" {}><use href="{}#i-{}"/></svg>', f"i {extra}".strip(), said, static("icons.svg"), name
+    )
+
+
+@register.simple_tag
+def state_chip(machine: str, status: str, large: bool = False, note: str = "") -> SafeString:
+    """The chip of a state: `{% state_chip "run" run.status %}`. Machines are the keys of signs.MACHINES."""
+    sign = signs.sign_of(machine, status)
+    shape = f"chip is-{sign.lamp}{' chip--off' if sign.over else ''}{' chip--large' if large else ''}"
+    word = f"{status.replace('_', ' ')} {note}".strip()
+    return format_html('<span class="{}" title="{}">{}{}</span>', shape, sign.means, icon(sign.icon), word)
+
+
+@register.simple_tag
+def effect(effect_class: str) -> SafeString:
+    """The tag of an effect class: no colour, the heavier the ink, the harder to take back."""
+    weight = signs.EFFECT[effect_class]
+    shown = '<span class="effect effect--{}" title="{}">{}{}</span>'
+    return format_html(shown, weight.step, weight.means, icon(weight.icon), effect_class)
+
+
+@register.filter
+def lamp(status: str, machine: str) -> str:
+    """The class that carries a state's colours: `class="row {{ run.status|lamp:"run" }}"`."""
+    return f"is-{signs.sign_of(machine, status).lamp}"
+
+
+@register.filter
+def person(label: str) -> SafeString:
+    """Who did it, from a stored label: `person:mo` reads `mo`, `worker:3` stays as it is."""
+    return text.exact(label.removeprefix("person:"), one_line=True)
+
+
+# ── ids, digests, times ──────────────────────────────────────────────────────
+
+
+@register.filter
+def short_id(value: object) -> SafeString:
+    """The tail of an id, which is what differs; the whole id on hover."""
+    return format_html('<span class="id" title="{}">…<b>{}</b></span>', value, str(value)[-6:])
+
+
+@register.filter
+def full_id(value: object) -> SafeString:
+    """A whole id with its tail strong."""
+    return format_html('<span class="id">{}<b>{}</b></span>', str(value)[:-6], str(value)[-6:])
+
+
+@register.filter
+def digest(value: str, length: int = 8) -> SafeString:
+    """The head of a SHA-256 in hex; all of it on hover."""
+    shown = '<span class="digest" title="sha256 {}"><b>{}</b>…</span>'
+    return format_html(shown, value, value[:length])
+
+
+@register.filter
+def full_digest(value: str) -> SafeString:
+    """A whole SHA-256 in hex with its head strong."""
+    return format_html('<span class="digest"><b>{}</b>{}</span>', value[:8], value[8:])
+
+
+@register.filter
+def when(at: datetime | None) -> SafeString | str:
+    """A moment as time of day; the browser rewrites it into the viewer's zone. Empty for None."""
+    return _time(at, "clock", times.clock(at, timezone.now())) if at else ""
+
+
+@register.filter
+def age(at: datetime | None) -> SafeString | str:
+    """How long ago, ticking: `16 min 34 s`. Empty for None."""
+    return _time(at, "age", times.span(timezone.now() - at)) if at else ""
+
+
+@register.filter
+def left(at: datetime | None) -> SafeString | str:
+    """How long until, ticking, never below zero. Empty for None."""
+    return _time(at, "left", times.span(at - timezone.now())) if at else ""
+
+
+def _time(at: datetime, tick: str, shown: str) -> SafeString:
+    exact_at = times.exact_time(at)
+    return format_html('<time datetime="{0}" title="{0}" data-time="{1}">{2}</time>', exact_at, tick, shown)
+
+
+@register.simple_tag
+def server_now() -> str:
+    """This server's clock, so that ages and deadlines tick by it and not by the viewer's."""
+    return times.exact_time(timezone.now())
+
+
+# ── untrusted text ───────────────────────────────────────────────────────────
+
+
+@register.filter
+def exact(value: object, mode: str = "") -> SafeString:
+    """Any text, inert, with odd characters named. `exact:"line"` names line feeds too, for titles and table cells."""
+    return text.exact("" if value is None else str(value), one_line=mode == "line")
+
+
+@register.filter
+def arguments(value: Any) -> list[ArgumentRow]:
+    """Rows of canonical JSON arguments; include components/arguments.html with the result to show them."""
+    return argument_rows(value)
+
+
+@register.filter
+def markdown_report(body: str) -> SafeString:
+    """A report body as safe HTML."""
+    return report_html(body)

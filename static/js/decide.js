@@ -1,0 +1,48 @@
+// The gates of a form that decides. `form[data-gates]` holds elements with data-gate: a tick is open when ticked, a text
+// when it says something, anything else when data-gate-open is not "false". The button marked data-gated stays off, and
+// [data-gate-why] says what is missing, until all are open. The server checks the same again.
+(() => {
+  function isOpen(gate) {
+    if (gate.type === "checkbox") return gate.checked;
+    if ("value" in gate && gate.tagName !== "LI") return gate.value.trim() !== "";
+    return gate.dataset.gateOpen !== "false";
+  }
+
+  function closedGates(form) {
+    const outside = form.id ? [...document.querySelectorAll(`[data-gate-for="${form.id}"]`)] : [];
+    return [...form.querySelectorAll("[data-gate]"), ...outside].filter((gate) => !isOpen(gate));
+  }
+
+  function sentence(closed) {
+    const reasons = closed.map((gate) => gate.dataset.gate);
+    const last = reasons.pop();
+    return reasons.length ? `Off until ${reasons.join(", ")} and ${last}.` : `Off until ${last}.`;
+  }
+
+  function check(form) {
+    const closed = closedGates(form);
+    const button = form.querySelector("[data-gated]");
+    if (closed.length) button.setAttribute("aria-disabled", "true");
+    else button.removeAttribute("aria-disabled");
+    const why = form.querySelector("[data-gate-why]");
+    why.hidden = closed.length === 0;
+    why.textContent = closed.length ? sentence(closed) : "";
+  }
+
+  const checkAll = () => document.querySelectorAll("form[data-gates]").forEach(check);
+
+  document.addEventListener("input", (event) => {
+    const form = event.target.closest("form[data-gates]");
+    if (form) check(form);
+  });
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("form[data-gates]")) return;
+    const [first] = closedGates(event.target);
+    if (!first) return;
+    event.preventDefault();
+    check(event.target);
+    if (first.focus) first.focus();
+  }, true);
+  document.addEventListener("DOMContentLoaded", checkAll);
+  document.addEventListener("htmx:afterSwap", checkAll);
+})();

@@ -1,0 +1,75 @@
+// Times in the viewer's zone; ages and deadlines that tick by the server's clock, without a request.
+(() => {
+  const meta = document.querySelector('meta[name="server-now"]');
+  const skew = meta ? Date.parse(meta.content) - Date.now() : 0;
+  const two = (number) => String(number).padStart(2, "0");
+  const now = () => Date.now() + skew;
+
+  // The same words as console/pages/times.py.
+  function span(milliseconds) {
+    const seconds = Math.max(0, milliseconds / 1000);
+    if (seconds < 1) return "0 s";
+    const whole = Math.floor(seconds);
+    if (whole < 60) return `${whole} s`;
+    if (whole < 3600) return `${Math.floor(whole / 60)} min ${two(whole % 60)} s`;
+    if (whole < 86400) return `${Math.floor(whole / 3600)} h ${two(Math.floor((whole % 3600) / 60))} min`;
+    return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+  }
+
+  function zone(at) {
+    const minutes = -at.getTimezoneOffset();
+    if (!minutes) return "UTC";
+    const rest = Math.abs(minutes) % 60;
+    return `UTC${minutes < 0 ? "−" : "+"}${Math.floor(Math.abs(minutes) / 60)}${rest ? `:${two(rest)}` : ""}`;
+  }
+
+  function clock(at) {
+    const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+    const today = new Date(now());
+    if (at.toDateString() === today.toDateString()) return time;
+    const form = { day: "numeric", month: "short", ...(at.getFullYear() !== today.getFullYear() && { year: "numeric" }) };
+    return `${at.toLocaleDateString("en-GB", form)} ${time}`;
+  }
+
+  function words(element) {
+    const at = new Date(element.dateTime);
+    if (element.dataset.time === "age") return span(now() - at.getTime());
+    if (element.dataset.time === "left") return span(at.getTime() - now());
+    return clock(at);
+  }
+
+  function show(element) {
+    const text = words(element);
+    if (element.textContent !== text) element.textContent = text;
+    if (element.dataset.time === "left") {
+      const last = new Date(element.dateTime).getTime() - now();
+      element.classList.toggle("is-soon", last < 60000);
+    }
+  }
+
+  function showClock() {
+    const element = document.querySelector("[data-clock]");
+    if (!element) return;
+    const at = new Date(now());
+    element.dateTime = at.toISOString();
+    element.firstChild.textContent = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+    element.lastElementChild.textContent = zone(at);
+  }
+
+  function tick() {
+    document.querySelectorAll("time[data-time]").forEach(show);
+    showClock();
+  }
+
+  function start() {
+    document.querySelectorAll("[data-zone]").forEach((element) => { element.textContent = zone(new Date()); });
+    tick();
+  }
+
+  window.signalboxTimes = { now, clock };
+  document.addEventListener("DOMContentLoaded", () => {
+    start();
+    setInterval(tick, 1000);
+  });
+  document.addEventListener("htmx:afterSwap", start);
+})();
