@@ -1,6 +1,8 @@
 """Roles and what each may do (model.md section 3.7). Pure Python."""
 
+from dataclasses import dataclass
 from enum import StrEnum
+from uuid import UUID
 
 
 class Role(StrEnum):
@@ -39,3 +41,22 @@ GRANTS: dict[Role, frozenset[Permission]] = {
 def permissions_of(roles: frozenset[str]) -> frozenset[Permission]:
     """Everything that a set of roles may do."""
     return frozenset(p for role in roles for p in GRANTS.get(Role(role), frozenset()))
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who acts, in which tenant, with which roles. `label` is what records keep."""
+
+    tenant_id: UUID
+    name: str
+    roles: frozenset[str] = frozenset()
+    kind: str = "person"
+    door: str = "page"
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+    def may(self, permission: Permission) -> bool:
+        """True if one of the roles grants the permission."""
+        return permission in permissions_of(self.roles)

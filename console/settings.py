@@ -153,6 +153,7 @@ CELERY_BEAT_SCHEDULE = {
     },
 }
 
+LIVE_HINTS = True
 LEASE_TTL_SECONDS = ENV.lease_ttl_seconds
 HEARTBEAT_SECONDS = ENV.heartbeat_seconds
 SWEEP_SECONDS = ENV.sweep_seconds

@@ -1,0 +1,77 @@
+"""The audit chain of a tenant: human and control acts, and refused acts. Each event's hash covers the one before."""
+
+import hashlib
+from typing import Any
+from uuid import UUID
+
+import rfc8785
+from django.db import connection, transaction
+
+from accounts.errors import Refused
+from accounts.models import AuditEvent, AuditHead
+from accounts.states import Actor
+
+
+def audit_append(*, actor: Actor, action: str, object_type: str, object_id: UUID, detail: dict[str, Any]) -> None:
+    """Append one event inside the caller's transaction. Locks the chain's end, so it comes last (ruling 37).
+
+    `detail` holds ids, digests, enums and the person's reason; never bodies or arguments (T24).
+    """
+    head = AuditHead.objects.select_for_update(no_key=True).get(tenant_id=actor.tenant_id)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        at = cursor.fetchone()[0]
+    event = {
+        "seq": head.seq + 1,
+        "at": at.isoformat(),
+        "actor": actor.label,
+        "door": actor.door,
+        "action": action,
+        "object": [object_type, str(object_id)],
+        "detail": detail,
+        "prev": head.hash,
+    }
+    canonical = rfc8785.dumps(event)
+    digest = hashlib.sha256(canonical).hexdigest()
+    AuditEvent.objects.create(
+        tenant_id=actor.tenant_id,
+        seq=head.seq + 1,
+        actor=actor.label,
+        action=action,
+        object_type=object_type,
+        object_id=str(object_id),
+        detail={**detail, "door": actor.door},
+        canonical=canonical,
+        at=at,
+        prev_hash=head.hash,
+        hash=digest,
+    )
+    AuditHead.objects.filter(tenant_id=actor.tenant_id).update(seq=head.seq + 1, hash=digest)
+
+
+def audit_refused(*, actor: Actor, action: str, object_type: str, object_id: UUID, refused: Refused) -> None:
+    """Record a refused act in a transaction of its own, after the refused one has ended (ruling 14)."""
+    with transaction.atomic():
+        audit_append(
+            actor=actor,
+            action=f"{action}.refused",
+            object_type=object_type,
+            object_id=object_id,
+            detail={"code": refused.code},
+        )
+
+
+def audit_verify(tenant_id: UUID) -> int:
+    """Walk the chain of a tenant. Returns the number of events; raises ValueError naming the first broken one."""
+    previous, count = "0" * 64, 0
+    for event in AuditEvent.objects.filter(tenant_id=tenant_id).order_by("seq").iterator():
+        count += 1
+        canonical = bytes(event.canonical)
+        intact = event.seq == count and event.prev_hash == previous
+        if not intact or hashlib.sha256(canonical).hexdigest() != event.hash:
+            raise ValueError(f"audit event {event.seq} does not continue the chain")
+        previous = event.hash
+    head = AuditHead.objects.get(tenant_id=tenant_id)
+    if (head.seq, head.hash) != (count, previous):
+        raise ValueError(f"the chain ends at {count}, its head says {head.seq}")
+    return count

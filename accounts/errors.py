@@ -1,0 +1,40 @@
+"""Refusals as values, and the one exception for an object that is not there for this person."""
+
+import inspect
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+
+class NotFound(Exception):
+    """The named object does not exist in the person's tenant. A foreign id looks the same as a missing one."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The act was refused and nothing was changed."""
+
+    # A service returns a refusal; it never raises one, since its audit row must survive. The docstring of a subclass is
+    # the sentence that the operator reads; `facts` fill its placeholders.
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    code: ClassVar[str] = "REFUSED"
+    status: ClassVar[int] = 409
+
+    @property
+    def sentence(self) -> str:
+        """What the person reads: what did not happen, and why."""
+        return " ".join(inspect.cleandoc(self.__doc__ or "").split()).format(**self.facts)
+
+
+class NotAllowed(Refused):
+    """Nothing was done. This needs the permission “{permission}”, which {actor} does not have in this tenant."""
+
+    code = "NOT_ALLOWED"
+    status = 403
+
+
+class Invalid(Refused):
+    """Nothing was done. {field}: {reason}"""
+
+    code = "INVALID"
+    status = 400

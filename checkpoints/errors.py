@@ -1,0 +1,24 @@
+"""Why a revision could not be read or stored."""
+
+from accounts.errors import Refused
+
+
+class Unreadable(Exception):
+    """A stored revision can't be used. `kind` is the refusal kind; the message says what was found."""
+
+    def __init__(self, kind: str, found: str) -> None:
+        super().__init__(f"{kind}: {found}")
+        self.kind = kind
+        self.found = found
+
+
+class GoalUnchanged(Refused):
+    """Nothing was changed. The goal you gave is the goal the run already has."""
+
+    code = "GOAL_UNCHANGED"
+
+
+class ObligationClosed(Refused):
+    """Nothing was changed. This obligation is already {status}."""
+
+    code = "OBLIGATION_CLOSED"

@@ -1,0 +1,134 @@
+"""Reads of checkpoints. The head is the only resumable revision; every other one can be viewed and compared."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import pydantic
+from cryptography.exceptions import InvalidTag
+
+from accounts.errors import NotFound
+from accounts.selectors import plain_body
+from accounts.states import Actor
+from checkpoints.envelope import FORMAT_VERSION, Snapshot, snapshot_digest
+from checkpoints.errors import Unreadable
+from checkpoints.models import Checkpoint, Head, Intent, Obligation
+from runs.canonical import NotCanonical, parse
+from runs.models import Run
+from runs.selectors import access_run
+
+
+@dataclass(frozen=True)
+class Position:
+    """The head of a run with its verified snapshot."""
+
+    revision: int
+    digest: str
+    snapshot: Snapshot
+
+
+def load_head(run: Run) -> Position:
+    """Read the head under the caller's lease and verify identity, digest and format, in that order (guards 5 and 6).
+
+    Raises Unreadable with SCHEMA, DIGEST_MISMATCH or MISSING_REF; never an empty or repaired position.
+    """
+    head = Head.objects.get(run=run)
+    checkpoint = Checkpoint.objects.get(run=run, revision=head.revision)
+    if checkpoint.digest != head.digest:
+        raise Unreadable("DIGEST_MISMATCH", f"head {head.digest}, revision {checkpoint.digest}")
+    snapshot = load_snapshot(checkpoint)
+    if (snapshot.run, snapshot.tenant, snapshot.revision) != (run.id, run.tenant_id, head.revision):
+        raise Unreadable("DIGEST_MISMATCH", "the snapshot names another run, tenant or revision")
+    return Position(head.revision, head.digest, snapshot)
+
+
+def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
+    """The verified snapshot of a stored revision. Raises Unreadable."""
+    plain = verified_body(checkpoint)
+    if checkpoint.format_version != FORMAT_VERSION:
+        raise Unreadable("SCHEMA", f"format {checkpoint.format_version}, supported {FORMAT_VERSION}")
+    try:
+        return Snapshot.model_validate_json(plain)
+    except pydantic.ValidationError as error:
+        raise Unreadable("SCHEMA", f"{error.error_count()} fields do not fit format {FORMAT_VERSION}") from error
+
+
+def verified_body(checkpoint: Checkpoint) -> bytes:
+    """The stored canonical bytes, digest checked. Raises Unreadable."""
+    if checkpoint.body is None:
+        raise Unreadable("MISSING_REF", "the body was purged")
+    try:
+        plain = plain_body(key_id=checkpoint.data_key_id, body=checkpoint.body)
+    except InvalidTag as error:
+        raise Unreadable("DIGEST_MISMATCH", "the stored bytes were changed") from error
+    if snapshot_digest(plain) != checkpoint.digest:
+        raise Unreadable("DIGEST_MISMATCH", "the stored bytes do not have the stored digest")
+    return plain
+
+
+def checkpoint_view(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The stored revision as JSON, digest checked. Raises Unreadable."""
+    try:
+        value: dict[str, Any] = parse(verified_body(checkpoint))
+    except NotCanonical as error:
+        raise Unreadable("SCHEMA", str(error)) from error
+    return value
+
+
+def access_checkpoint(*, actor: Actor, run_id: UUID, revision: int) -> Checkpoint:
+    """One revision of a run in the actor's tenant. Raises NotFound."""
+    run = access_run(actor=actor, id=run_id)
+    checkpoint = Checkpoint.objects.filter(run=run, revision=revision).first()
+    if checkpoint is None:
+        raise NotFound
+    return checkpoint
+
+
+def access_obligation(*, actor: Actor, id: UUID) -> Obligation:
+    """The obligation with this id in the actor's tenant. Raises NotFound."""
+    obligation = Obligation.objects.select_related("run").filter(tenant_id=actor.tenant_id, id=id).first()
+    if obligation is None:
+        raise NotFound
+    access_run(actor=actor, id=obligation.run_id)
+    return obligation
+
+
+def head_of(run_id: UUID) -> Head:
+    """The head row of a run."""
+    return Head.objects.get(run_id=run_id)
+
+
+def obligations_of(run_id: UUID) -> Sequence[Obligation]:
+    """The obligations of a run, in the order in which they were promised."""
+    return list(Obligation.objects.filter(run_id=run_id).order_by("promised_at", "id"))
+
+
+def current_intent(run_id: UUID) -> Intent:
+    """The newest version of a run's goal."""
+    return Intent.objects.filter(run_id=run_id).latest("version")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One place where two revisions differ. `before` or `after` is None where the place does not exist."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+def snapshot_diff(before: Any, after: Any, path: str = "$") -> list[Difference]:
+    """Every leaf at which two JSON values differ, in document order."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = [*before, *(key for key in after if key not in before)]
+        return [d for key in keys for d in snapshot_diff(before.get(key), after.get(key), f"{path}.{key}")]
+    if isinstance(before, list) and isinstance(after, list):
+        size = max(len(before), len(after))
+        pairs = [(_at(before, i), _at(after, i)) for i in range(size)]
+        return [d for i, (old, new) in enumerate(pairs) for d in snapshot_diff(old, new, f"{path}[{i}]")]
+    return [] if before == after else [Difference(path, before, after)]
+
+
+def _at(values: list[Any], index: int) -> Any:
+    return values[index] if index < len(values) else None

@@ -1,0 +1,79 @@
+"""The checkpoints app's parts of a worker's step: move the head by one and store the revision."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from accounts.keys import new_id
+from accounts.selectors import sealed_body
+from checkpoints.envelope import Snapshot, snapshot_digest
+from checkpoints.states import Trigger
+
+# Where new work may or may not start, the phase and so the digest differ. Both are prepared; `go` picks one.
+SAVE = """
+candidate AS (
+    SELECT c.id, c.phase, c.node, c.reason, c.save_id, c.digest, c.body, c.bytes
+    FROM unnest(%(ck_go)s::boolean[], %(ck_id)s::uuid[], %(ck_phase)s::text[], %(ck_node)s::text[],
+                %(ck_trigger)s::text[], %(ck_save)s::uuid[], %(ck_digest)s::text[], %(ck_body)s::bytea[],
+                %(ck_bytes)s::bigint[]) AS c(go, id, phase, node, reason, save_id, digest, body, bytes)
+    WHERE c.go IS NULL OR c.go = EXISTS (SELECT FROM go)),
+head AS (
+    UPDATE checkpoints_head h
+    SET revision = %(ck_revision)s, digest = candidate.digest, phase = candidate.phase, trigger = candidate.reason
+    FROM fence, candidate
+    WHERE h.run_id = fence.run_id AND h.revision = %(ck_revision)s - 1 AND h.digest = %(ck_parent)s
+    RETURNING h.run_id, h.phase),
+done AS (SELECT head.run_id, fence.fence FROM head, fence),
+saved AS (
+    INSERT INTO checkpoints_checkpoint (id, tenant_id, run_id, revision, parent_digest, format_version, phase,
+        next_node, trigger, save_id, fence, intent_version, digest, body, data_key_id, body_bytes)
+    SELECT c.id, %(tenant)s, done.run_id, %(ck_revision)s, %(ck_parent)s, %(ck_format)s, c.phase, c.node, c.reason,
+        c.save_id, done.fence, %(ck_intent)s, c.digest, c.body, %(data_key)s, c.bytes
+    FROM candidate c, done RETURNING id)"""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A revision ready to be stored. `go` None: whatever happens; True or False: only where new work may, or may not, start."""
+
+    snapshot: Snapshot
+    trigger: Trigger
+    go: bool | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A candidate with its bytes."""
+
+    candidate: Candidate
+    plain: bytes
+    digest: str
+
+
+def prepare(candidate: Candidate) -> Prepared:
+    """Serialise and digest before any transaction (T11). Raises NotCanonical."""
+    plain = candidate.snapshot.body()
+    return Prepared(candidate, plain, snapshot_digest(plain))
+
+
+def save_params(prepared: Sequence[Prepared], *, key_id: UUID) -> dict[str, Any]:
+    """The parameters of SAVE for one or two candidates of the same revision."""
+    first = prepared[0].candidate.snapshot
+    snapshots = [item.candidate.snapshot for item in prepared]
+    return {
+        "data_key": key_id,
+        "ck_revision": first.revision,
+        "ck_parent": first.parent_digest,
+        "ck_format": first.format_version,
+        "ck_intent": first.contract.version,
+        "ck_go": [item.candidate.go for item in prepared],
+        "ck_id": [new_id() for _ in prepared],
+        "ck_phase": [str(snapshot.phase) for snapshot in snapshots],
+        "ck_node": [snapshot.next_node for snapshot in snapshots],
+        "ck_trigger": [str(item.candidate.trigger) for item in prepared],
+        "ck_save": [uuid4() for _ in prepared],
+        "ck_digest": [item.digest for item in prepared],
+        "ck_body": [sealed_body(key_id=key_id, plain=item.plain) for item in prepared],
+        "ck_bytes": [len(item.plain) for item in prepared],
+    }

@@ -1,0 +1,28 @@
+"""Refusals about calls and their outcomes. Each docstring is the sentence that the operator reads."""
+
+from accounts.errors import Refused
+
+
+class NotUncertain(Refused):
+    """Nothing was stored. The outcome of this call is not unknown: it is {status}."""
+
+    code = "NOT_UNCERTAIN"
+
+
+class VerdictGiven(Refused):
+    """Your verdict was not stored. {by} already said {verdict} at {at}."""
+
+    code = "VERDICT_GIVEN"
+
+
+class RetryNeedsApprover(Refused):
+    """Nothing was stored. To send this call again, the person who says that it did not happen must also be an approver."""
+
+    code = "RETRY_NEEDS_APPROVER"
+    status = 403
+
+
+class RetryOnEndedRun(Refused):
+    """Nothing was stored. The run has ended, so the call can't be sent again; say whether it happened without a retry."""
+
+    code = "RETRY_ON_ENDED_RUN"

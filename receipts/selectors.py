@@ -1,0 +1,135 @@
+"""Reads of what happened. `access_*` is the only way to an object that a user named."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Prefetch, QuerySet
+
+from accounts.errors import NotFound
+from accounts.selectors import plain_body
+from accounts.states import Actor, Permission
+from receipts.models import Attempt, Claim, ModelCall, Proposal, Report, ReportVersion, Result, ToolCall
+from receipts.states import LIVE_CALL, CallStatus
+from runs.selectors import artifact_bytes
+
+
+def calls_visible(actor: Actor) -> QuerySet[ToolCall]:
+    """The calls of the actor's tenant; none without the permission to read."""
+    if not actor.may(Permission.READ):
+        return ToolCall.objects.none()
+    return ToolCall.objects.filter(tenant_id=actor.tenant_id)
+
+
+def access_call(*, actor: Actor, id: UUID) -> ToolCall:
+    """The call with this id in the actor's tenant. Raises NotFound."""
+    call = calls_visible(actor).select_related("run").filter(id=id).first()
+    if call is None:
+        raise NotFound
+    return call
+
+
+def access_report(*, actor: Actor, id: UUID) -> Report:
+    """The report with this id in the actor's tenant. Raises NotFound."""
+    reports = Report.objects.filter(tenant_id=actor.tenant_id) if actor.may(Permission.READ) else Report.objects.none()
+    report = reports.select_related("thread").filter(id=id).first()
+    if report is None:
+        raise NotFound
+    return report
+
+
+def call_arguments(call: ToolCall) -> bytes:
+    """The stored canonical bytes of a call's arguments. Raises InvalidTag when they were changed in the store."""
+    return plain_body(key_id=call.data_key_id, body=call.args)
+
+
+def result_bytes(result: Result) -> bytes:
+    """The stored canonical bytes of a result."""
+    return plain_body(key_id=result.data_key_id, body=result.value)
+
+
+def report_body(version: ReportVersion) -> str:
+    """The Markdown of a report version."""
+    return artifact_bytes(tenant_id=version.tenant_id, sha256=version.sha256).decode()
+
+
+@dataclass(frozen=True)
+class TurnRecord:
+    """A sealed turn with its proposals and, where a call exists, its state and result."""
+
+    turn_no: int
+    text: str
+    proposed: Sequence[dict[str, Any]]
+    proposals: Sequence[Proposal]
+
+
+def sealed_turns(*, tenant_id: UUID, run_id: UUID) -> list[TurnRecord]:
+    """Every sealed turn of a run in order, for the conversation that the next request is built from."""
+    calls = ToolCall.objects.select_related("result")
+    proposals = Proposal.objects.order_by("ordinal").prefetch_related(Prefetch("tool_call", queryset=calls))
+    turns = ModelCall.objects.filter(run_id=run_id, status="SEALED").order_by("turn_no")
+    records = []
+    for turn in turns.prefetch_related(Prefetch("proposals", queryset=proposals)):
+        stored = json.loads(artifact_bytes(tenant_id=tenant_id, sha256=str(turn.response_digest)))
+        records.append(TurnRecord(turn.turn_no, stored["text"], stored["proposals"], list(turn.proposals.all())))
+    return records
+
+
+def open_turn(*, run_id: UUID) -> ModelCall | None:
+    """The newest model call of a run that has not been sealed and has not failed."""
+    return (
+        ModelCall.objects.filter(run_id=run_id, status__in=["DISPATCHED", "UNCERTAIN", "RETRY_WAIT"])
+        .order_by("-turn_no")
+        .first()
+    )
+
+
+def calls_of(*, ids: Sequence[UUID]) -> dict[UUID, ToolCall]:
+    """Calls by id, with their results."""
+    return {call.id: call for call in ToolCall.objects.filter(id__in=ids).select_related("result")}
+
+
+def call_now(*, id: UUID) -> ToolCall:
+    """A call as it is stored now, with its result."""
+    return ToolCall.objects.select_related("result").get(id=id)
+
+
+def call_result(call: ToolCall) -> Result | None:
+    """The accepted result of a call, or None."""
+    return Result.objects.filter(tool_call_id=call.id).first()
+
+
+def live_call(*, run_id: UUID, idempotency_key: str) -> ToolCall | None:
+    """The call that holds this key in the run: sent, or may still be sent (ruling 6)."""
+    return ToolCall.objects.filter(
+        run_id=run_id, idempotency_key=idempotency_key, status__in=sorted(LIVE_CALL)
+    ).first()
+
+
+def live_claim(*, tenant_id: UUID, lineage_id: UUID, intent_key: str) -> ToolCall | None:
+    """The call of the lineage that claims this intent, or None (ruling 25)."""
+    claim = (
+        Claim.objects.filter(tenant_id=tenant_id, lineage_id=lineage_id, intent_key=intent_key, released_at=None)
+        .select_related("tool_call")
+        .first()
+    )
+    return None if claim is None else claim.tool_call
+
+
+def last_ordinal(*, run_id: UUID) -> int:
+    """The highest ordinal of a run's calls, 0 without any."""
+    return ToolCall.objects.filter(run_id=run_id).order_by("-ordinal").values_list("ordinal", flat=True).first() or 0
+
+
+def blocking_unknown(*, run_id: UUID) -> ToolCall | None:
+    """A call of unknown outcome that blocks the run, or None."""
+    return ToolCall.objects.filter(run_id=run_id, status=CallStatus.UNCERTAIN, blocking=True).first()
+
+
+def open_attempts(*, run_id: UUID, before_fence: int) -> list[Attempt]:
+    """Attempts without an outcome that were sent under an older fence."""
+    tool = Attempt.objects.filter(tool_call__run_id=run_id, outcome=None, fence__lt=before_fence)
+    model = Attempt.objects.filter(model_call__run_id=run_id, outcome=None, fence__lt=before_fence)
+    return [*tool.select_related("tool_call"), *model.select_related("model_call")]

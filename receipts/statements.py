@@ -1,0 +1,189 @@
+"""The receipts app's parts of a worker's step: seal a turn, record proposals and calls, dispatch, record a result."""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from accounts.selectors import sealed_body
+from receipts.states import CallStatus, Disposition
+
+SEAL = """
+sealed AS (
+    UPDATE receipts_modelcall m
+    SET status = 'SEALED', response_digest = %(turn_digest)s, response_id = %(turn_response_id)s,
+        input_tokens = %(turn_input)s, output_tokens = %(turn_output)s, sealed_at = clock_timestamp(),
+        sealed_fence = done.fence
+    FROM done WHERE m.id = %(turn_id)s AND m.status = 'DISPATCHED' RETURNING m.id),
+sealed_try AS (
+    UPDATE receipts_attempt a
+    SET outcome = 'OK', finished_at = clock_timestamp(), response_digest = %(turn_digest)s
+    FROM sealed WHERE a.model_call_id = sealed.id AND a.attempt_no = %(turn_attempt)s AND a.outcome IS NULL
+    RETURNING a.id)"""
+
+CALLS = """
+called AS (
+    INSERT INTO receipts_toolcall (id, tenant_id, run_id, ordinal, tool, tool_version, tool_hash, effect_class,
+        step_name, args_digest, args, data_key_id, idempotency_key, intent_key, status, attempts, proposed_revision,
+        turn_no)
+    SELECT c.id, %(tenant)s, done.run_id, c.ordinal, c.tool, c.tool_version, c.tool_hash, c.effect_class, c.step_name,
+        c.args_digest, decode(c.args, 'base64'), %(data_key)s, c.idempotency_key, c.intent_key,
+        CASE WHEN c.send AND EXISTS (SELECT FROM go) THEN 'DISPATCHED' ELSE 'PROPOSED' END,
+        CASE WHEN c.send AND EXISTS (SELECT FROM go) THEN 1 ELSE 0 END, %(ck_revision)s, %(turn_no)s
+    FROM jsonb_to_recordset(%(calls)s::jsonb) AS c(id uuid, ordinal int, tool text, tool_version text, tool_hash text,
+        effect_class text, step_name text, args_digest text, args text, idempotency_key text, intent_key text,
+        send boolean, timeout double precision, authorised_by text), done
+    RETURNING id, status),
+tried AS (
+    INSERT INTO receipts_attempt (tool_call_id, attempt_no, fence, deadline_at, authorised_by)
+    SELECT called.id, 1, done.fence, clock_timestamp() + c.timeout * interval '1 second', c.authorised_by
+    FROM called JOIN jsonb_to_recordset(%(calls)s::jsonb)
+         AS c(id uuid, timeout double precision, authorised_by text) USING (id), done
+    WHERE called.status = 'DISPATCHED' RETURNING tool_call_id),
+proposed AS (
+    INSERT INTO receipts_proposal (model_call_id, ordinal, tool, args_digest, disposition, tool_call_id, refusal)
+    SELECT sealed.id, p.ordinal, p.tool, p.args_digest, p.disposition, p.call, p.refusal
+    FROM jsonb_to_recordset(%(proposals)s::jsonb)
+         AS p(ordinal int, tool text, args_digest text, disposition text, call uuid, refusal text), sealed
+    RETURNING id)"""
+
+DISPATCH = """
+sent AS (
+    UPDATE receipts_toolcall t
+    SET status = 'DISPATCHED', attempts = t.attempts + 1, retry_at = NULL
+    FROM done WHERE t.id = %(call)s AND t.status = ANY(%(call_from)s::text[]) RETURNING t.id, t.attempts),
+tried AS (
+    INSERT INTO receipts_attempt (tool_call_id, attempt_no, fence, deadline_at, authorised_by)
+    SELECT sent.id, sent.attempts, done.fence, clock_timestamp() + %(call_timeout)s * interval '1 second',
+        %(call_authorised_by)s
+    FROM sent, done RETURNING attempt_no),
+publishing AS (
+    UPDATE receipts_publication p SET status = 'DISPATCHED', changed_at = clock_timestamp()
+    FROM sent WHERE p.tool_call_id = sent.id RETURNING p.id)"""
+
+RESULT = """
+answered AS (
+    UPDATE receipts_toolcall t
+    SET status = %(call_status)s, error = %(call_error)s, external_ref = %(call_external_ref)s
+    FROM done WHERE t.id = %(call)s AND t.status = 'DISPATCHED' RETURNING t.id, t.idempotency_key, t.tool),
+answered_try AS (
+    UPDATE receipts_attempt a
+    SET outcome = %(try_outcome)s, error = %(call_error)s, finished_at = clock_timestamp(),
+        response_digest = %(result_digest)s
+    FROM answered WHERE a.tool_call_id = answered.id AND a.attempt_no = %(call_attempt)s AND a.outcome IS NULL
+    RETURNING a.id),
+result AS (
+    INSERT INTO receipts_result (tool_call_id, source, ok, attempt_no, value, data_key_id, digest, fence)
+    SELECT answered.id, 'LIVE', %(result_ok)s, %(call_attempt)s, %(result_value)s, %(data_key)s, %(result_digest)s,
+        done.fence
+    FROM answered, done RETURNING tool_call_id),
+effected AS (
+    INSERT INTO receipts_effect (id, tenant_id, run_id, tool_call_id, idempotency_key, kind, target, external_ref,
+        payload_digest)
+    SELECT %(effect_id)s, %(tenant)s, done.run_id, answered.id, answered.idempotency_key, answered.tool,
+        %(effect_target)s, %(call_external_ref)s, %(effect_payload)s
+    FROM answered, done WHERE %(effect_known)s RETURNING id),
+published AS (
+    UPDATE receipts_publication p
+    SET status = CASE WHEN %(result_ok)s THEN 'PUBLISHED' ELSE 'FAILED' END, external_ref = %(call_external_ref)s,
+        changed_at = clock_timestamp()
+    FROM answered WHERE p.tool_call_id = answered.id RETURNING p.id),
+unclaimed AS (
+    UPDATE receipts_claim c SET released_at = clock_timestamp()
+    FROM answered WHERE c.tool_call_id = answered.id AND NOT %(result_ok)s RETURNING c.id)"""
+
+# `asking` is named by the joined statement: where a new turn may be asked.
+ASK = """
+asked AS (
+    INSERT INTO receipts_modelcall (id, tenant_id, run_id, turn_no, at_revision, status, model, request_digest)
+    SELECT %(ask_id)s, %(tenant)s, asking.run_id, %(ask_turn)s, %(ask_revision)s, 'DISPATCHED', %(ask_model)s,
+        %(ask_digest)s
+    FROM asking RETURNING id),
+asked_try AS (
+    INSERT INTO receipts_attempt (model_call_id, attempt_no, fence, deadline_at, authorised_by)
+    SELECT asked.id, 1, asking.fence, clock_timestamp() + %(ask_timeout)s * interval '1 second', 'agent'
+    FROM asked, asking RETURNING attempt_no)"""
+
+ASK_AGAIN = """
+asked AS (
+    UPDATE receipts_modelcall m SET status = 'DISPATCHED', attempts = m.attempts + 1, retry_at = NULL
+    FROM asking WHERE m.id = %(ask_id)s AND m.status IN ('UNCERTAIN', 'RETRY_WAIT') RETURNING m.id, m.attempts),
+asked_try AS (
+    INSERT INTO receipts_attempt (model_call_id, attempt_no, fence, deadline_at, authorised_by)
+    SELECT asked.id, asked.attempts, asking.fence, clock_timestamp() + %(ask_timeout)s * interval '1 second', 'agent'
+    FROM asked, asking RETURNING attempt_no)"""
+
+
+@dataclass(frozen=True)
+class NewCall:
+    """A logical call as it is first recorded. `send` dispatches it in the same commit, where new work may start."""
+
+    id: UUID
+    ordinal: int
+    tool: str
+    tool_version: str
+    tool_hash: str
+    effect_class: str
+    step_name: str
+    args: bytes
+    args_digest: str
+    idempotency_key: str
+    intent_key: str
+    timeout: float
+    send: bool = False
+    authorised_by: str = ""
+
+
+@dataclass(frozen=True)
+class NewProposal:
+    """A proposal of a sealed turn and what became of it."""
+
+    ordinal: int
+    tool: str
+    args_digest: str
+    disposition: Disposition
+    call: UUID | None = None
+    refusal: str = ""
+
+
+def call_params(calls: Sequence[NewCall], proposals: Sequence[NewProposal], *, key_id: UUID) -> dict[str, Any]:
+    """The parameters of CALLS."""
+    return {
+        "calls": json.dumps([_call_row(call, key_id) for call in calls]),
+        "proposals": json.dumps(
+            [
+                {
+                    "ordinal": proposal.ordinal,
+                    "tool": proposal.tool,
+                    "args_digest": proposal.args_digest,
+                    "disposition": str(proposal.disposition),
+                    "call": str(proposal.call) if proposal.call else None,
+                    "refusal": proposal.refusal,
+                }
+                for proposal in proposals
+            ]
+        ),
+    }
+
+
+def _call_row(call: NewCall, key_id: UUID) -> dict[str, Any]:
+    return {
+        "id": str(call.id),
+        "ordinal": call.ordinal,
+        "tool": call.tool,
+        "tool_version": call.tool_version,
+        "tool_hash": call.tool_hash,
+        "effect_class": call.effect_class,
+        "step_name": call.step_name,
+        "args_digest": call.args_digest,
+        "args": base64.b64encode(sealed_body(key_id=key_id, plain=call.args)).decode(),
+        "idempotency_key": call.idempotency_key,
+        "intent_key": call.intent_key,
+        "send": call.send,
+        "timeout": call.timeout,
+        "authorised_by": call.authorised_by,
+    }
+
+

@@ -1,0 +1,94 @@
+"""Canonical JSON (RFC 8785), its digest, and the one strict parser at every border. Pure Python.
+
+Refused with the path of the place: depth over 64, NaN and infinities, duplicate keys, NUL, lone surrogates, and
+integers beyond ±(2^53-1). Nothing is cleaned silently (DESIGN.md section 5).
+"""
+
+import hashlib
+import json
+from typing import Any
+
+import rfc8785
+
+MAX_DEPTH = 64
+MAX_BYTES = 1024 * 1024
+MAX_INTEGER = 2**53 - 1
+
+
+class NotCanonical(ValueError):
+    """The value can't be written as canonical JSON. The message names the path and the reason."""
+
+
+def canonical(value: Any) -> bytes:
+    """The canonical bytes of a JSON value. Raises NotCanonical."""
+    check(value)
+    return rfc8785.dumps(value)
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 as 64 hexadecimal characters."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def parse(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> Any:
+    """Parse JSON strictly. Raises NotCanonical."""
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if len(raw) > max_bytes:
+        raise NotCanonical(f"$: {len(raw)} bytes, at most {max_bytes}")
+    try:
+        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_pairs, parse_constant=_constant)
+    except NotCanonical:
+        raise
+    except RecursionError as error:
+        raise NotCanonical(f"$: nested deeper than {MAX_DEPTH}") from error
+    except ValueError as error:
+        raise NotCanonical(f"$: not JSON ({error})") from error
+    check(value)
+    return value
+
+
+def check(value: Any, path: str = "$", depth: int = 0) -> None:
+    """Raise NotCanonical at the first place that canonical JSON can't hold."""
+    if depth > MAX_DEPTH:
+        raise NotCanonical(f"{path}: nested deeper than {MAX_DEPTH}")
+    if isinstance(value, str):
+        _check_text(value, path)
+    elif isinstance(value, bool) or value is None:
+        return
+    elif isinstance(value, int):
+        if abs(value) > MAX_INTEGER:
+            raise NotCanonical(f"{path}: the integer is beyond 2^53-1; write it as a string")
+    elif isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise NotCanonical(f"{path}: not a finite number")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise NotCanonical(f"{path}: a key that is not text")
+            _check_text(key, path)
+            check(item, f"{path}.{key}", depth + 1)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            check(item, f"{path}[{index}]", depth + 1)
+    else:
+        raise NotCanonical(f"{path}: {type(value).__name__} is not JSON")
+
+
+def _check_text(text: str, path: str) -> None:
+    if "\0" in text:
+        raise NotCanonical(f"{path}: a NUL character")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise NotCanonical(f"{path}: a lone surrogate")
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise NotCanonical(f"$: the key {key!r} stands twice in one object")
+        result[key] = value
+    return result
+
+
+def _constant(name: str) -> Any:
+    raise NotCanonical(f"$: {name} is not a finite number")

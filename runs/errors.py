@@ -1,0 +1,27 @@
+"""Refusals about runs. Each docstring is the sentence that the operator reads."""
+
+from accounts.errors import Refused
+
+
+class RunEnded(Refused):
+    """Nothing was changed. The run ended as {status} at {at}."""
+
+    code = "RUN_ENDED"
+
+
+class RunHeldByWorker(Refused):
+    """Nothing was changed. A worker is continuing this run right now; this act needs a run that waits, is queued or is held."""
+
+    code = "RUN_BUSY"
+
+
+class NothingToResume(Refused):
+    """Nothing was changed. The run is {status}; only a run that is held for a refused resume or too many takeovers can be tried again."""
+
+    code = "NOTHING_TO_RESUME"
+
+
+class ThreadBusy(Refused):
+    """No run was started. Thread {thread} already has a live run, {run}."""
+
+    code = "THREAD_BUSY"

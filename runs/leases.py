@@ -1,0 +1,129 @@
+"""The lease of a run: acquire, renew, check, release. Only the database's clock counts, and only the fence decides."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from runs.live import hint_changed
+from runs.models import Lease, Run, RunTransition
+from runs.states import RunStatus
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A lease that this worker holds: what every write must prove."""
+
+    tenant_id: UUID
+    run_id: UUID
+    owner: str
+    fence: int
+    status: str
+    takeover: bool
+
+
+
+def lease_acquire(*, run_id: UUID, owner: str) -> Holding | None:
+    """Take the lease of a run that is to be continued, with a fence one higher. None when there is nothing to take.
+
+    A free lease of a QUEUED run starts it; an expired lease of a RUNNING or STOPPING run is a takeover, counted and
+    recorded as a transition. Called by workers only (T16: the lease comes before the authoritative read).
+    """
+    with transaction.atomic():
+        lease = _lock_takeable(run_id)
+        if lease is None:
+            return None
+        run = Run.objects.select_for_update(no_key=True).get(id=run_id)
+        if run.status not in (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.STOPPING):
+            return None
+        takeover = run.status != RunStatus.QUEUED
+        _take(run_id, owner)
+        status = RunStatus.RUNNING if run.status == RunStatus.QUEUED else RunStatus(run.status)
+        Run.objects.filter(id=run_id).update(status=status, takeovers=run.takeovers + int(takeover))
+        RunTransition.objects.create(
+            run_id=run_id,
+            from_status=run.status,
+            to_status=status,
+            cause="TAKEOVER" if takeover else "ACQUIRED",
+            actor=f"worker:{owner}",
+            fence=lease.fence + 1,
+        )
+        hint_changed(tenant_id=run.tenant_id, run_id=run_id)
+    return Holding(run.tenant_id, run_id, owner, lease.fence + 1, status, takeover)
+
+
+def _lock_takeable(run_id: UUID) -> Lease | None:
+    found = Lease.objects.raw(
+        "SELECT * FROM runs_lease WHERE run_id = %s AND (owner IS NULL OR expires_at <= clock_timestamp()) "
+        "FOR NO KEY UPDATE",
+        [run_id],
+    )
+    return next(iter(found), None)
+
+
+def _take(run_id: UUID, owner: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE runs_lease SET fence = fence + 1, owner = %s, acquired_at = clock_timestamp(), "
+            "renewed_at = clock_timestamp(), expires_at = clock_timestamp() + %s * interval '1 second' "
+            "WHERE run_id = %s",
+            [owner, settings.LEASE_TTL_SECONDS, run_id],
+        )
+
+
+def lease_renew(holding: Holding) -> tuple[bool, bool]:
+    """Extend the lease by its TTL. Returns (still held, stop requested). An expired lease is not revived."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE runs_lease SET renewed_at = clock_timestamp(), "
+            "expires_at = clock_timestamp() + %s * interval '1 second' "
+            "WHERE run_id = %s AND owner = %s AND fence = %s AND expires_at > clock_timestamp() "
+            "RETURNING stop_requested",
+            [settings.LEASE_TTL_SECONDS, holding.run_id, holding.owner, holding.fence],
+        )
+        row = cursor.fetchone()
+    return (False, False) if row is None else (True, bool(row[0]))
+
+
+def lease_lock(holding: Holding) -> Lease | None:
+    """Lock the lease row and prove that it is held under this fence. None means: write nothing.
+
+    First in every transaction of a worker (rule 3 of model.md). The caller reads `stop_requested` from the row.
+    """
+    found = Lease.objects.raw(
+        "SELECT * FROM runs_lease WHERE run_id = %s AND owner = %s AND fence = %s "
+        "AND expires_at > clock_timestamp() FOR NO KEY UPDATE",
+        [holding.run_id, holding.owner, holding.fence],
+    )
+    return next(iter(found), None)
+
+
+def lease_lock_any(run_id: UUID) -> Lease:
+    """Lock the lease row for a person's act, whoever holds it."""
+    return Lease.objects.select_for_update(no_key=True).get(run_id=run_id)
+
+
+def lease_release(run_id: UUID) -> None:
+    """Free the lease, in the transaction that parks or ends the run. The fence stays."""
+    Lease.objects.filter(run_id=run_id).update(owner=None, expires_at=None, renewed_at=None)
+
+
+def lease_pass(run_id: UUID, person: str) -> int:
+    """Take and free a free lease in a person's transaction that moves the head (ruling 10). Returns the new fence."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE runs_lease SET fence = fence + 1, owner = %s, acquired_at = clock_timestamp(), "
+            "expires_at = clock_timestamp() + interval '1 minute' WHERE run_id = %s RETURNING fence",
+            [person, run_id],
+        )
+        fence: int = cursor.fetchone()[0]
+    lease_release(run_id)
+    return fence
+
+
+def lease_held(lease: Lease) -> bool:
+    """True while somebody's unexpired lease stands, by the database's clock. Call it with the row locked."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT %s::timestamptz > clock_timestamp()", [lease.expires_at])
+        return bool(cursor.fetchone()[0])

@@ -1,0 +1,104 @@
+"""Reads of runs. `access_run` is the only way to a run that a user named."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import QuerySet
+
+from accounts.errors import NotFound
+from accounts.selectors import plain_body
+from accounts.states import Actor, Permission
+from runs.models import AgentVersion, Artifact, ControlRequest, Message, Run, RunInput
+from runs.states import OPEN_CONTROL
+
+
+def runs_visible(actor: Actor) -> QuerySet[Run]:
+    """The runs of the actor's tenant; none without the permission to read."""
+    if not actor.may(Permission.READ):
+        return Run.objects.none()
+    return Run.objects.filter(tenant_id=actor.tenant_id)
+
+
+def access_run(*, actor: Actor, id: UUID) -> Run:
+    """The run with this id in the actor's tenant. Raises NotFound, for a foreign run as for a missing one."""
+    run = runs_visible(actor).select_related("agent_version__agent", "thread", "lease").filter(id=id).first()
+    if run is None:
+        raise NotFound
+    return run
+
+
+def run_now(id: UUID) -> Run:
+    """A run as it is stored now, for its own worker."""
+    return Run.objects.select_related("agent_version__agent", "thread").get(id=id)
+
+
+def run_by_admission(*, tenant_id: UUID, admission_key: str) -> Run | None:
+    """The run that an earlier create request with the same key made."""
+    return Run.objects.filter(tenant_id=tenant_id, admission_key=admission_key).first()
+
+
+def artifact_bytes(*, tenant_id: UUID, sha256: str) -> bytes:
+    """The plain bytes of an artifact."""
+    artifact = Artifact.objects.get(tenant_id=tenant_id, sha256=sha256)
+    return plain_body(key_id=artifact.data_key_id, body=artifact.body)
+
+
+def run_inputs(run: Run) -> Mapping[str, bytes]:
+    """The uploads of a run by name."""
+    inputs = RunInput.objects.filter(run=run).order_by("name")
+    return {row.name: artifact_bytes(tenant_id=run.tenant_id, sha256=row.sha256) for row in inputs}
+
+
+def messages_of(run: Run) -> Sequence[tuple[Message, str]]:
+    """The messages of a run in order, with their text."""
+    rows = Message.objects.filter(run=run).order_by("seq")
+    return [(row, plain_body(key_id=row.data_key_id, body=row.body).decode()) for row in rows]
+
+
+def open_stop(run: Run) -> ControlRequest | None:
+    """The stop that is open on a run, or None."""
+    return ControlRequest.objects.filter(run=run, kind="STOP", status__in=OPEN_CONTROL).first()
+
+
+def latest_stop(run: Run) -> ControlRequest | None:
+    """The newest stop of a run, open or settled."""
+    return ControlRequest.objects.filter(run=run, kind="STOP").order_by("-accepted_at").first()
+
+
+def pinned_version(run: Run) -> AgentVersion:
+    """The agent version that the run is pinned to."""
+    return run.agent_version
+
+
+def database_now() -> datetime:
+    """The database's clock."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        now: datetime = cursor.fetchone()[0]
+    return now
+
+
+def runs_to_look_at(limit: int = 200) -> Sequence[UUID]:
+    """Runs that a worker should look at: queued, or held under a lease that has expired."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT r.id FROM runs_run r JOIN runs_lease l ON l.run_id = r.id "
+            "WHERE (r.status = 'QUEUED' AND (l.owner IS NULL OR l.expires_at <= clock_timestamp())) "
+            "OR (r.status IN ('RUNNING', 'STOPPING') AND l.expires_at <= clock_timestamp()) "
+            "ORDER BY r.created_at LIMIT %s",
+            [limit],
+        )
+        return [row[0] for row in cursor.fetchall()]
+
+
+def runs_with_unheard_wakeups(limit: int = 200) -> Sequence[UUID]:
+    """Parked runs that have a pending wakeup: their queueing was lost or has not happened yet."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT DISTINCT r.id FROM runs_run r JOIN runs_wakeup w ON w.run_id = r.id "
+            "WHERE w.status = 'PENDING' AND r.status IN ('WAITING', 'HELD') LIMIT %s",
+            [limit],
+        )
+        return [row[0] for row in cursor.fetchall()]

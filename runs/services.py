@@ -1,0 +1,239 @@
+"""Writes of the runs app: admission, moves of the status, stop requests, refusals, budgets, messages, artifacts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import F, Max
+
+from accounts.models import ClockTimestamp
+from accounts.selectors import current_data_key, sealed_body
+from runs.canonical import canonical, digest
+from runs.leases import lease_release
+from runs.live import hint_changed
+from runs.models import (
+    Agent,
+    AgentVersion,
+    Artifact,
+    Budget,
+    ControlRequest,
+    Lease,
+    Message,
+    Refusal,
+    Run,
+    RunInput,
+    RunTransition,
+    Thread,
+)
+from runs.states import ENDED_RUN, OPEN_CONTROL, ControlStatus, HoldReason, RefusalKind, RunStatus
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """What admission fixes: the pinned agent, the inputs, the limits and who asked."""
+
+    tenant_id: UUID
+    agent_key: str
+    agent_version: str
+    model: str
+    gateway: str
+    manifest: dict[str, Any]
+    thread_key: str
+    title: str
+    recovery_policy: str
+    max_takeovers: int
+    admission_key: str
+    created_by: str
+    caps: Mapping[str, int]
+    inputs: Mapping[str, tuple[str, bytes]]
+
+
+def run_admit(new: NewRun) -> Run:
+    """Insert the run QUEUED with its lease at fence 0, budgets, inputs and first transition, in the caller's transaction."""
+    agent, _ = Agent.objects.get_or_create(tenant_id=new.tenant_id, key=new.agent_key)
+    version, _ = AgentVersion.objects.get_or_create(
+        agent=agent,
+        manifest_digest=digest(canonical(new.manifest)),
+        defaults={
+            "version": new.agent_version,
+            "model": new.model,
+            "gateway": new.gateway,
+            "manifest": new.manifest,
+        },
+    )
+    thread, _ = Thread.objects.get_or_create(tenant_id=new.tenant_id, agent=agent, key=new.thread_key)
+    run = Run(
+        tenant_id=new.tenant_id,
+        thread=thread,
+        agent_version=version,
+        title=new.title,
+        recovery_policy=new.recovery_policy,
+        max_takeovers=new.max_takeovers,
+        admission_key=new.admission_key,
+        created_by=new.created_by,
+    )
+    run.lineage_id = run.id
+    run.save(force_insert=True)
+    Lease.objects.create(run=run)
+    Budget.objects.bulk_create(Budget(run=run, unit=unit, cap=cap) for unit, cap in new.caps.items())
+    for name, (filename, data) in new.inputs.items():
+        sha256 = artifact_store(tenant_id=new.tenant_id, data=data, media_type="text/csv")
+        RunInput.objects.create(run=run, name=name, filename=filename, sha256=sha256, size=len(data))
+    RunTransition.objects.create(
+        run=run, from_status=None, to_status=RunStatus.QUEUED, cause="ADMITTED", actor=new.created_by
+    )
+    return run
+
+
+def artifact_store(*, tenant_id: UUID, data: bytes, media_type: str) -> str:
+    """Store bytes once per tenant. Returns their SHA-256."""
+    sha256 = digest(data)
+    key_id = current_data_key(tenant_id)
+    Artifact.objects.bulk_create(
+        [
+            Artifact(
+                tenant_id=tenant_id,
+                sha256=sha256,
+                size=len(data),
+                media_type=media_type,
+                body=sealed_body(key_id=key_id, plain=data),
+                data_key_id=key_id,
+            )
+        ],
+        ignore_conflicts=True,
+    )
+    return sha256
+
+
+def message_append(*, run: Run, role: str, text: str, after_turn: int) -> int:
+    """Append a message to the run's thread, in the caller's transaction with the run row locked. Returns its number."""
+    Thread.objects.select_for_update(no_key=True).get(id=run.thread_id)
+    last = Message.objects.filter(thread_id=run.thread_id).aggregate(last=Max("seq"))["last"] or 0
+    key_id = current_data_key(run.tenant_id)
+    data = text.encode()
+    Message.objects.create(
+        thread_id=run.thread_id,
+        run=run,
+        seq=last + 1,
+        role=role,
+        after_turn=after_turn,
+        sha256=digest(data),
+        body=sealed_body(key_id=key_id, plain=data),
+        data_key_id=key_id,
+    )
+    return last + 1
+
+
+def run_lock(run_id: UUID) -> Run:
+    """Lock the run row, after its lease (ruling 37)."""
+    return Run.objects.select_for_update(no_key=True).get(id=run_id)
+
+
+def run_move(
+    run: Run,
+    to: RunStatus,
+    *,
+    cause: str,
+    actor: str,
+    fence: int | None = None,
+    hold_reason: HoldReason | None = None,
+    detail: str = "",
+) -> None:
+    """Move the status of a locked run and record the transition. The database refuses an illegal move.
+
+    A run that ends frees its lease and settles or voids its open stop. `detail` says why it is held or has ended.
+    """
+    ended = to in ENDED_RUN
+    changed = Run.objects.filter(id=run.id, status=run.status).update(
+        status=to,
+        hold_reason=hold_reason,
+        hold_detail=detail if to == RunStatus.HELD else "",
+        ended_at=ClockTimestamp() if ended else None,
+        end_reason=detail if ended else "",
+    )
+    if changed != 1:
+        raise RuntimeError(f"run {run.id} is no longer {run.status}")
+    RunTransition.objects.create(
+        run=run, from_status=run.status, to_status=to, cause=cause, actor=actor, fence=fence
+    )
+    if ended:
+        _close_control(run, ControlStatus.SETTLED if to == RunStatus.CANCELLED else ControlStatus.MOOT)
+    if to not in (RunStatus.RUNNING, RunStatus.STOPPING):
+        lease_release(run.id)
+    run.status = to
+    hint_changed(tenant_id=run.tenant_id, run_id=run.id)
+
+
+def _close_control(run: Run, status: ControlStatus) -> None:
+    ControlRequest.objects.filter(run=run, status__in=OPEN_CONTROL).update(status=status, settled_at=ClockTimestamp())
+
+
+def stop_accept(*, run: Run, reason: str, actor: str) -> tuple[ControlRequest, bool]:
+    """Accept a stop, with lease and run locked: the open request, and whether it is new. From here nothing is dispatched."""
+    existing = ControlRequest.objects.filter(run=run, kind="STOP", status__in=OPEN_CONTROL).first()
+    if existing is not None:
+        return existing, False
+    Lease.objects.filter(run=run).update(stop_requested=True)
+    request = ControlRequest.objects.create(tenant_id=run.tenant_id, run=run, reason=reason, requested_by=actor)
+    hint_changed(tenant_id=run.tenant_id, run_id=run.id)
+    return request, True
+
+
+def stop_adopt(*, run: Run, fence: int, actor: str) -> None:
+    """The holder adopts the open stop, with lease and run locked: request ADOPTED, run STOPPING."""
+    adopted = ControlRequest.objects.filter(run=run, status=ControlStatus.ACCEPTED)
+    adopted.update(status=ControlStatus.ADOPTED, adopted_at=ClockTimestamp(), adopted_fence=fence)
+    if run.status == RunStatus.RUNNING:
+        run_move(run, RunStatus.STOPPING, cause="STOP_ADOPTED", actor=actor, fence=fence)
+
+
+def refusal_record(
+    *,
+    tenant_id: UUID,
+    run_id: UUID,
+    kind: RefusalKind,
+    fence: int | None = None,
+    subject_id: UUID | None = None,
+    evidence_digest: str | None = None,
+    expected_revision: int | None = None,
+    actual_revision: int | None = None,
+    detail: dict[str, Any] | None = None,
+) -> None:
+    """Record a refused write or resume, after the refused transaction has ended (ruling 14). Never the content."""
+    Refusal.objects.create(
+        tenant_id=tenant_id,
+        run_id=run_id,
+        kind=kind,
+        fence=fence,
+        subject_id=subject_id,
+        evidence_digest=evidence_digest,
+        expected_revision=expected_revision,
+        actual_revision=actual_revision,
+        detail=detail or {},
+    )
+    hint_changed(tenant_id=tenant_id, run_id=run_id)
+
+
+def budget_settle_held(*, run_id: UUID, unit: str, receipt_id: UUID, attempt_no: int, spent: bool) -> None:
+    """Turn what was held for an unknown outcome into spent or free, once its outcome is known."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH held AS (SELECT amount FROM runs_budgetentry WHERE receipt_id = %s AND attempt_no = %s "
+            "AND unit = %s AND kind = 'HOLD_UNKNOWN'), entry AS ("
+            "INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount) "
+            "SELECT %s, %s, %s, %s, %s, amount FROM held ON CONFLICT DO NOTHING RETURNING amount) "
+            "UPDATE runs_budget SET held_unknown = held_unknown - entry.amount, "
+            "spent = spent + CASE WHEN %s THEN entry.amount ELSE 0 END "
+            "FROM entry WHERE run_id = %s AND unit = %s",
+            [receipt_id, attempt_no, unit, run_id, unit, receipt_id, attempt_no]
+            + ["SETTLE" if spent else "RELEASE", spent, run_id, unit],
+        )
+
+
+def takeover_limit_raise(*, run: Run) -> None:
+    """Give a run that spent its takeovers as many again, with the run locked."""
+    Run.objects.filter(id=run.id).update(max_takeovers=F("takeovers") + 5)
+
+

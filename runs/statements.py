@@ -1,0 +1,119 @@
+"""The runs app's parts of the statement that a worker sends for each step.
+
+A step is one statement, joined by runtime from the parts of the owners. Every part hangs on `fence` (the proof of the
+lease, row locked) or on `go` (fence, no stop requested, budget room) and is written so that each condition sits on a row
+that the statement itself locks or updates (DESIGN.md rulings 24 and 26). `done` is named by the joined statement: it is
+empty when nothing was written.
+"""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from runs.leases import Holding
+
+FENCE = """
+fence AS (
+    SELECT l.run_id, l.fence, l.stop_requested FROM runs_lease l
+    WHERE l.run_id = %(run)s AND l.owner = %(owner)s AND l.fence = %(fence)s AND l.expires_at > clock_timestamp()
+    FOR NO KEY UPDATE)"""
+
+# Facts may always be written under the fence; new work needs `go` as well.
+GO = """
+want AS (
+    SELECT w.unit, w.reserve, w.release, w.spend, w.hold
+    FROM jsonb_to_recordset(%(budget)s::jsonb) AS w(unit text, reserve bigint, release bigint, spend bigint, hold bigint)),
+purse AS (
+    SELECT b.id, b.unit, b.cap - b.reserved - b.held_unknown - b.spent AS room FROM runs_budget b, fence
+    WHERE b.run_id = fence.run_id ORDER BY b.unit FOR NO KEY UPDATE OF b),
+go AS (
+    SELECT fence.run_id, fence.fence FROM fence
+    WHERE NOT fence.stop_requested AND NOT EXISTS (
+        SELECT 1 FROM want LEFT JOIN purse USING (unit)
+        WHERE want.reserve > 0
+          AND (purse.room IS NULL OR purse.room + want.release - want.spend - want.hold < want.reserve)))"""
+
+BUDGET = """
+budgeted AS (
+    UPDATE runs_budget b
+    SET reserved = b.reserved - want.release + CASE WHEN EXISTS (SELECT FROM go) THEN want.reserve ELSE 0 END,
+        spent = b.spent + want.spend, held_unknown = b.held_unknown + want.hold
+    FROM want, purse, done WHERE b.id = purse.id AND want.unit = purse.unit RETURNING b.id),
+entered AS (
+    INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount)
+    SELECT done.run_id, e.unit, e.receipt, e.attempt, e.kind, e.amount
+    FROM jsonb_to_recordset(%(entries)s::jsonb)
+         AS e(unit text, receipt uuid, attempt int, kind text, amount bigint), done
+    WHERE e.kind <> 'RESERVE' OR EXISTS (SELECT FROM go) RETURNING id)"""
+
+ARTIFACT = """
+kept AS (
+    INSERT INTO runs_artifact (tenant_id, sha256, size, media_type, body, data_key_id)
+    SELECT %(tenant)s, %(kept_sha256)s, %(kept_size)s, 'application/json', %(kept_body)s, %(data_key)s FROM done
+    ON CONFLICT DO NOTHING RETURNING id)"""
+
+
+@dataclass
+class Purse:
+    """The budget movements of one step, summed per unit since a row is updated once in a statement."""
+
+    moves: dict[str, Counter[str]] = field(default_factory=dict)
+    entries: list[dict[str, Any]] = field(default_factory=list)
+
+    def reserve(self, receipt: UUID, attempt: int, amounts: dict[str, int]) -> "Purse":
+        """Reserve before a dispatch; takes effect only where `go` holds."""
+        return self._add(receipt, attempt, amounts, "RESERVE", {"reserve": amounts})
+
+    def settle(self, receipt: UUID, attempt: int, reserved: dict[str, int], spent: dict[str, int]) -> "Purse":
+        """Turn a reservation into what was really used."""
+        return self._add(receipt, attempt, spent, "SETTLE", {"release": reserved, "spend": spent})
+
+    def hold_unknown(self, receipt: UUID, attempt: int, amounts: dict[str, int]) -> "Purse":
+        """Keep a reservation whose use nobody knows."""
+        return self._add(receipt, attempt, amounts, "HOLD_UNKNOWN", {"release": amounts, "hold": amounts})
+
+    def _add(
+        self, receipt: UUID, attempt: int, amounts: dict[str, int], kind: str, columns: dict[str, dict[str, int]]
+    ) -> "Purse":
+        for unit, amount in amounts.items():
+            self.entries.append(
+                {"unit": unit, "receipt": str(receipt), "attempt": attempt, "kind": kind, "amount": amount}
+            )
+        for column, per_unit in columns.items():
+            for unit, amount in per_unit.items():
+                self.moves.setdefault(unit, Counter())[column] += amount
+        return self
+
+    def params(self) -> dict[str, str]:
+        """The parameters of GO and BUDGET."""
+        names = ("reserve", "release", "spend", "hold")
+        rows = [{"unit": unit, **{name: move[name] for name in names}} for unit, move in self.moves.items()]
+        return {"budget": json.dumps(rows), "entries": json.dumps(self.entries)}
+
+
+def fence_params(holding: Holding) -> dict[str, Any]:
+    """The parameters of FENCE, and the tenant."""
+    return {
+        "run": holding.run_id,
+        "owner": holding.owner,
+        "fence": holding.fence,
+        "tenant": holding.tenant_id,
+    }
+
+
+def joined(*parts: str, select: str) -> str:
+    """One statement made of named parts, in the order of the locks."""
+    return "WITH" + ",".join(parts) + "\n" + select
+
+
+def run_statement(sql: str, params: dict[str, Any]) -> tuple[Any, ...]:
+    """Send a joined statement, prepared, and return its one row."""
+    connection.ensure_connection()
+    with connection.cursor() as cursor:
+        cursor.cursor.execute(sql, params, prepare=True)
+        row: tuple[Any, ...] = cursor.fetchone()
+    return row

@@ -1,0 +1,64 @@
+"""Wakeups: durable reasons to look at a run again, and the hint that travels through the queue after commit."""
+
+import logging
+from datetime import timedelta
+from uuid import UUID
+
+from celery import current_app
+from django.db import transaction
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from runs.faults import reach
+from runs.models import Wakeup
+from runs.states import WakeupCause, WakeupStatus
+
+LOOK_TASK = "runtime.look"
+
+logger = logging.getLogger(__name__)
+
+
+def wakeup_write(
+    *, tenant_id: UUID, run_id: UUID, cause: WakeupCause, dedupe_key: str, wait_id: UUID | None = None
+) -> None:
+    """Store a wakeup once per dedupe key, in the caller's transaction."""
+    Wakeup.objects.bulk_create(
+        [Wakeup(tenant_id=tenant_id, run_id=run_id, cause=cause, dedupe_key=dedupe_key, wait_id=wait_id)],
+        ignore_conflicts=True,
+    )
+
+
+def wakeups_cancel(*, run_id: UUID) -> None:
+    """Cancel what is pending, in the transaction that closes the run."""
+    Wakeup.objects.filter(run_id=run_id, status=WakeupStatus.PENDING).update(status=WakeupStatus.CANCELLED)
+
+
+def wakeups_consume(*, run_id: UUID, fence: int, causes: frozenset[WakeupCause]) -> int:
+    """Consume what is pending of the given causes under this fence. Returns how many."""
+    pending = Wakeup.objects.filter(run_id=run_id, status=WakeupStatus.PENDING, cause__in=causes)
+    return pending.update(status=WakeupStatus.CONSUMED, consumed_fence=fence)
+
+
+def wait_wakeups_close(*, wait_id: UUID, status: WakeupStatus, fence: int | None = None) -> int:
+    """Close the pending wakeups of one wait as consumed (under a fence), refused or cancelled."""
+    pending = Wakeup.objects.filter(wait_id=wait_id, status=WakeupStatus.PENDING)
+    return pending.update(status=status, consumed_fence=fence)
+
+
+def wakeup_pending(*, run_id: UUID) -> bool:
+    """True while a wakeup of the run waits to be consumed."""
+    return Wakeup.objects.filter(run_id=run_id, status=WakeupStatus.PENDING).exists()
+
+
+def hint_run(*, run_id: UUID, delay: timedelta | None = None) -> None:
+    """After the commit, ask some worker to look at the run. A lost hint is sent again by the sweep."""
+    transaction.on_commit(lambda: _send(run_id, delay))
+
+
+def _send(run_id: UUID, delay: timedelta | None) -> None:
+    reach("before_enqueue")
+    countdown = delay.total_seconds() if delay else None
+    try:
+        current_app.send_task(LOOK_TASK, args=[str(run_id)], countdown=countdown, retry=False)
+    except (OperationalError, RedisError, OSError) as error:
+        logger.warning("hint for run %s not queued, the sweep will: %s", run_id, error)
