@@ -22,6 +22,10 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+class ArgumentsRefused(ValueError):
+    """The proposed arguments can't be used. The message is for the model; nothing was recorded as a call or sent."""
+
+
 # ── outcomes of one attempt ──────────────────────────────────────────────────
 
 
@@ -95,13 +99,16 @@ class Tool(Protocol):
     effect_class: ClassVar[EffectClass]
     timeout_seconds: ClassVar[float]
     arguments: ClassVar[type[Arguments]]
-    # "" or the outside channel that this tool publishes a report version to; the draft is recorded before it is asked for.
+    # "" or the outside channel that it publishes a report version to; the draft is recorded before it is asked for.
     publishes: ClassVar[str]
     # True for a tool whose only effect is rows of this database, committed together with its result.
     local: ClassVar[bool]
 
     def complete(self, args: Arguments, results: Sequence[PriorResult]) -> Arguments:
-        """Fill in, from stored results, what the model may not write itself. Deterministic. Called before the key."""
+        """Fill in, from stored results, what the model may not write itself. Deterministic. Called before the key.
+
+        Raises ArgumentsRefused; like pydantic's ValidationError it is a ValueError whose text the model is told.
+        """
         ...
 
     def step_label(self, args: Arguments) -> str:
@@ -112,12 +119,16 @@ class Tool(Protocol):
         """Do it once. Raises ToolFailed, ToolRetryable or ToolUnknown."""
         ...
 
-    def probe(self, context: ToolContext, args: Arguments) -> ToolOutcome | None | bool:
+    def probe(self, context: ToolContext, args: Arguments) -> ToolOutcome | bool | None:
         """Look whether the key was executed: an outcome if it was, False if it was not, None if that can't be told."""
         ...
 
-    def draft(self, args: Arguments) -> ReportDraft | None:
-        """The report version that this call would publish, for tools with `publishes`."""
+    def draft(self, args: Arguments, results: Sequence[PriorResult]) -> ReportDraft | None:
+        """The report version that this call would publish, for tools with `publishes`. `args` are completed.
+
+        The results give the ids of the calls that its numbers link to. The arguments hold none, so that a continued
+        run that proposes the same publication has the same intent key (T07).
+        """
         ...
 
 
@@ -134,7 +145,7 @@ class ProposedCall:
 
 @dataclass(frozen=True)
 class ModelTurn:
-    """A complete answer of the model: its text, its ordered proposals and what it cost. No proposals means it is done."""
+    """A complete answer of the model: text, ordered proposals and what it cost. No proposals means it is done."""
 
     text: str
     proposals: tuple[ProposedCall, ...]
@@ -145,12 +156,14 @@ class ModelTurn:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """What the model is asked. `history` is the conversation in order, as plain JSON messages.
+    """What the model is asked, and for which agent (its key).
 
+    `history` is the conversation in order, as plain JSON messages.
     A message is {"role": "user", "text"}, {"role": "assistant", "text", "calls": [{"id","tool","arguments"}]},
     {"role": "tool", "id", "tool", "ok", "value"} or {"role": "notice", "text"} (something people did or decided).
     """
 
+    agent: str
     model: str
     instructions: str
     goal: str

@@ -1,0 +1,97 @@
+"""One HTTP request of a tool, and what its answer proves. No retries, no redirects, no proxies of the surroundings."""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from runtime.contracts import ToolContext, ToolFailed, ToolRetryable, ToolUnknown
+
+MAX_ANSWER_BYTES = 1024 * 1024
+SAID = 200
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A complete answer: its status and its body."""
+
+    status: int
+    body: bytes
+
+    def object(self) -> dict[str, Any]:
+        """The body as a JSON object. Raises ToolUnknown if it is none: sent, and the answer says nothing."""
+        try:
+            value = json.loads(self.body)
+        except ValueError as error:
+            raise ToolUnknown(f"The answer ({self.status}) is not JSON.") from error
+        if not isinstance(value, dict):
+            raise ToolUnknown(f"The answer ({self.status}) is not a JSON object.")
+        return value
+
+    def said(self) -> str:
+        """What the other side gave as its reason, for a person."""
+        return self.body[:SAID].decode("utf-8", "replace").strip() or "no reason given"
+
+
+Params = dict[str, str | list[str]]
+
+
+def send(
+    context: ToolContext, method: str, path: str, *, body: bytes | None = None, params: Params | None = None
+) -> Answer:
+    """Send one request with the call's idempotency key and read its whole answer within the call's time limit.
+
+    Raises ToolFailed if no address is set, ToolRetryable if the connection could not be opened (so nothing was sent),
+    and ToolUnknown for everything that goes wrong later.
+    """
+    if not context.outside_url:
+        raise ToolFailed("No outside address is set (SIGNALBOX_OUTSIDE_URL). Nothing was sent.")
+    headers = {"Idempotency-Key": context.idempotency_key, "Accept": "application/json"}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    url = context.outside_url.rstrip("/") + path
+    deadline = time.monotonic() + context.timeout_seconds
+    try:
+        with (
+            httpx.Client(timeout=context.timeout_seconds, trust_env=False, follow_redirects=False) as client,
+            client.stream(method, url, params=params, content=body, headers=headers) as response,
+        ):
+            return Answer(response.status_code, _read(response, deadline))
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise ToolRetryable(f"No connection to {url}: {error}. Nothing was sent.") from error
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        raise ToolFailed(f"{url} is not an address: {error}. Nothing was sent.") from error
+    except httpx.TimeoutException as error:
+        raise ToolUnknown(f"Sent, but no answer within {context.timeout_seconds:g} s.") from error
+    except httpx.HTTPError as error:
+        raise ToolUnknown(f"Sent, but the connection ended without an answer ({type(error).__name__}).") from error
+
+
+def _read(response: httpx.Response, deadline: float) -> bytes:
+    """The body. The time limit holds for all of it, since a timeout of the client starts anew with every piece."""
+    body = bytearray()
+    for piece in response.iter_bytes():
+        body += piece
+        if len(body) > MAX_ANSWER_BYTES:
+            raise ToolUnknown(f"The answer is longer than {MAX_ANSWER_BYTES} bytes.")
+        if time.monotonic() > deadline:
+            raise ToolUnknown("The answer was not complete within the time limit.")
+    return bytes(body)
+
+
+def refuse_unless_done(answer: Answer, *, reading: bool) -> None:
+    """Turn an answer that isn't a 2xx into its typed outcome.
+
+    429 and 503 say: not done now. Any other 4xx says: not done. Anything else leaves open whether it was done; a
+    reading changes nothing, so there a 5xx may simply be asked again.
+    """
+    if 200 <= answer.status < 300:
+        return
+    said = f"{answer.status}: {answer.said()}"
+    if answer.status in (429, 503) or (reading and answer.status >= 500):
+        raise ToolRetryable(f"The other side can't now ({said}).")
+    if 400 <= answer.status < 500:
+        raise ToolFailed(f"The other side refused ({said}).")
+    raise ToolUnknown(f"The answer does not say whether it was done ({said}).")

@@ -1,0 +1,44 @@
+"""The tools that ship, what a model sees of them, and the hash that pins one."""
+
+from hashlib import sha256
+from typing import Any
+
+import rfc8785
+
+from runtime.contracts import Tool, ToolSpec
+from runtime.tools.answer import SendAnswerPart
+from runtime.tools.holdings import ComputeOverlap, ReadDisclosure
+from runtime.tools.publish import PublishReport, PublishReportOnce, PublishReportQueryable
+from runtime.tools.reference import FetchReference
+
+TOOLS: dict[str, Tool] = {
+    tool.key: tool
+    for tool in (
+        ReadDisclosure(),
+        ComputeOverlap(),
+        SendAnswerPart(),
+        FetchReference(),
+        PublishReport(),
+        PublishReportOnce(),
+        PublishReportQueryable(),
+    )
+}
+
+
+def tool_spec(tool: Tool) -> ToolSpec:
+    """A tool as the model sees it: without the fields that `complete` fills in (`readOnly` in the schema)."""
+    schema = tool.arguments.model_json_schema()
+    fields = {name: field for name, field in schema.get("properties", {}).items() if not field.get("readOnly")}
+    return ToolSpec(tool.key, tool.description, schema | {"properties": fields})
+
+
+def definition_hash(tool: Tool) -> str:
+    """SHA-256 (hex) of what a run pins and an approval is bound to: key, version, effect class, timeout and schema."""
+    definition: dict[str, Any] = {
+        "key": tool.key,
+        "version": tool.version,
+        "effect_class": tool.effect_class.value,
+        "timeout_seconds": str(tool.timeout_seconds),
+        "schema": tool.arguments.model_json_schema(),
+    }
+    return sha256(rfc8785.dumps(definition)).hexdigest()
