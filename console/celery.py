@@ -1,11 +1,22 @@
 """The Celery application. Messages are hints that say "look at run X"; the database is the truth."""
 
 import os
+import signal
+from typing import Any
 
 from celery import Celery
+from celery.signals import worker_process_init
+
+from console.processes import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
 app = Celery("signalbox")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["runtime"])
+
+
+@worker_process_init.connect
+def end_with_worker(**_: Any) -> None:
+    """A pool process whose worker was killed ends at once, in the middle of whatever it did, as the worker did."""
+    die_with_parent(signal.SIGKILL)

@@ -1,17 +1,27 @@
 """What the surroundings may set. One typed place; every other module reads django.conf.settings."""
 
+import fcntl
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+PREFIX = "SIGNALBOX_"
+LOCK_FILE = "up.lock"
+ADDRESSES_FILE = "env.json"
 
 
 class Environment(BaseSettings):
-    """Environment variables, each with its default for a laptop. Production sets the first block."""
+    """Environment variables, each with its default for a laptop. Production sets the first block.
 
-    model_config = SettingsConfigDict(env_prefix="SIGNALBOX_", extra="ignore")
+    What they leave open comes from the `up` that runs on this machine, if one does and this is not production.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore")
 
     production: bool = False
     secret_key: str = ""
@@ -21,6 +31,7 @@ class Environment(BaseSettings):
     database_url: str = ""
     broker_url: str = ""
     var_dir: Path = BASE_DIR / "var"
+    postgres_bin: Path | None = None
     db_pool: bool = True
     log_level: str = "INFO"
 
@@ -40,20 +51,56 @@ class Environment(BaseSettings):
     model_name: str = ""
     model_api_key_ref: str = ""
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Environment variables win over what a running `up` left for other commands; production takes only those."""
+        if env_settings().get("production", "").lower() in {"", "0", "false", "no", "off"}:
+            return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=left_by_up())
+        return init_settings, env_settings
 
-def database(url: str, pool: bool) -> dict[str, object]:
-    """Django's DATABASES entry for a libpq URL. Server-side binding lets a hot statement stay prepared."""
+
+def left_by_up() -> dict[str, Any]:
+    """What the `up` that runs on this machine left for other commands, by field; empty when none runs."""
+    var_dir = Path(os.environ.get(f"{PREFIX}VAR_DIR") or BASE_DIR / "var")
+    if not up_is_running(var_dir):
+        return {}
+    left: dict[str, str] = json.loads((var_dir / ADDRESSES_FILE).read_text())
+    return {name.removeprefix(PREFIX).lower(): value for name, value in left.items()}
+
+
+def up_is_running(var_dir: Path) -> bool:
+    """Whether an `up` holds the lock of a var folder and has left its addresses there."""
+    if not (var_dir / ADDRESSES_FILE).exists():
+        return False
+    descriptor = os.open(var_dir / LOCK_FILE, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def database(url: str, pool: bool) -> dict[str, Any]:
+    """Django's DATABASES entry for a libpq URL. Server-side binding lets a hot statement be prepared."""
     parts = conninfo_to_dict(url)
-    options: dict[str, object] = {"server_side_binding": True, "prepare_threshold": 0}
+    known = {name: str(parts.pop(name, "")) for name in ("user", "password", "host", "port")}
+    name = parts.pop("dbname", "signalbox")
+    options: dict[str, Any] = {**parts, "server_side_binding": True}
     if pool:
         options["pool"] = {"min_size": 1, "max_size": 20, "timeout": 10}
     return {
         "ENGINE": "django.db.backends.postgresql",
-        "NAME": parts.get("dbname", "signalbox"),
-        "USER": parts.get("user", ""),
-        "PASSWORD": parts.get("password", ""),
-        "HOST": parts.get("host", ""),
-        "PORT": str(parts.get("port", "")),
+        "NAME": name,
+        **{name.upper(): value for name, value in known.items()},
         "CONN_MAX_AGE": 0 if pool else None,
         "OPTIONS": options,
     }

@@ -1,0 +1,18 @@
+"""The ASGI application: Django's pages and API, and the live sockets."""
+
+import os
+
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import WebsocketDenier
+from django.core.asgi import get_asgi_application
+from django.urls import re_path
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+pages = get_asgi_application()
+
+from console.origin import SameOrigin  # noqa: E402  needs the apps that get_asgi_application loads
+from console.routing import websocket_urlpatterns  # noqa: E402
+
+sockets = URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])
+application = ProtocolTypeRouter({"http": pages, "websocket": SameOrigin(AuthMiddlewareStack(sockets))})

@@ -1,0 +1,24 @@
+"""`python -m console.local.web FD`: uvicorn on a listening socket inherited from the supervisor.
+
+uvicorn's own `--fd` takes every socket for a Unix one, which loses the client's address.
+"""
+
+import socket
+import sys
+
+import uvicorn
+
+
+def main() -> None:
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    config = uvicorn.Config(
+        "console.asgi:application",
+        lifespan="off",
+        access_log=False,
+        timeout_graceful_shutdown=3,
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()
