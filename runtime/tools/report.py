@@ -104,7 +104,7 @@ def _overlap(shared: PriorResult, cite: Cite) -> Iterator[str]:
     weight, count = cite(value["overlap"] + " %", shared), cite(value["shared_count"], shared)
     yield f"**Weight overlap: {weight}** over {count} shared tickers."
     yield ""
-    yield "This is the sum, over the tickers that both funds hold, of the smaller weight. It is exact in the weights as read."
+    yield "The sum, over the tickers that both funds hold, of the smaller weight. Exact in the weights as read."
     yield ""
 
 
