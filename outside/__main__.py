@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import signal
 import threading
 from pathlib import Path
@@ -39,7 +38,7 @@ def _write_ready(path: Path, url: str) -> None:
     """The socket listens already, so a request sent from now on is answered. Written whole or not at all."""
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps({"url": url}))
-    os.replace(partial, path)
+    partial.replace(path)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def apply(store: Store, wanted: dict[str, Any]) -> None:
     """
     unknown = set(wanted) - KNOWN
     if unknown:
-        raise ControlRefused(f"There is no setting {sorted(unknown)[0]}.")
+        raise ControlRefused(f"There is no setting {min(unknown)}.")
     options = {name: _flag(wanted, name) for name in ("deduplicate", "lookup") if name in wanted}
     target = wanted.get("for", "wiki")
     if target not in TARGETS:

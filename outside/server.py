@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ Answer = tuple[int, dict[str, Any]]
 
 
 class Refused(Exception):
-    """The request is answered with a 4xx and a reason; nothing was executed."""
+    """The request is answered with this status and reason; nothing was executed."""
 
     def __init__(self, status: int, reason: str) -> None:
         self.status = status
@@ -98,15 +99,20 @@ class OutsideHandler(BaseHTTPRequestHandler):
     def _route(self, exact: dict[str, Callable[[], None]], prefixes: dict[str, Callable[[str], None]]) -> None:
         path = urlsplit(self.path).path
         try:
-            if path in exact:
-                return exact[path]()
-            for prefix, page in prefixes.items():
-                if path.startswith(prefix):
-                    return page(unquote(path.removeprefix(prefix)))
-            raise Refused(404, "There is no such page.")
+            self._found(path, exact, prefixes)()
         except Refused as refused:
             self.close_connection = True
             self._json(refused.status, {"reason": refused.reason})
+
+    def _found(
+        self, path: str, exact: dict[str, Callable[[], None]], prefixes: dict[str, Callable[[str], None]]
+    ) -> Callable[[], None]:
+        if path in exact:
+            return exact[path]
+        for prefix, page in prefixes.items():
+            if path.startswith(prefix):
+                return partial(page, unquote(path.removeprefix(prefix)))
+        raise Refused(404, "There is no such page.")
 
     # ── the sheet and the wiki ──
 
@@ -149,14 +155,15 @@ class OutsideHandler(BaseHTTPRequestHandler):
         if switch.mode == "refuse":
             raise Refused(403, "Refused, as it was told to. Nothing was executed.")
         if switch.mode == "busy":
-            return self._json(503, {"reason": "Busy, as it was told to. Nothing was executed."})
-        if switch.mode == "twice":
-            execute()
+            raise Refused(503, "Busy, as it was told to. Nothing was executed.")
         if switch.mode == "drop":
-            return self._drop(switch, execute)
-        if switch.mode == "hang":
-            return self._hang(target, switch, execute)
-        self._json(*execute())
+            self._drop(switch, execute)
+        elif switch.mode == "hang":
+            self._hang(target, switch, execute)
+        else:
+            if switch.mode == "twice":
+                execute()
+            self._json(*execute())
 
     def _drop(self, switch: Switch, execute: Callable[[], Answer]) -> None:
         if switch.execute_when == "before":
@@ -171,8 +178,9 @@ class OutsideHandler(BaseHTTPRequestHandler):
         if switch.execute_when == "after":
             answer = execute()
         if answer is None:
-            return self._cut()
-        self._json(*answer)
+            self._cut()
+        else:
+            self._json(*answer)
 
     def _cut(self) -> None:
         """End the connection without an answer."""
@@ -198,8 +206,9 @@ class OutsideHandler(BaseHTTPRequestHandler):
             raise Refused(400, str(refused)) from refused
         self.server.holding.release()
         if form:
-            return self._send(303, "text/plain", "", {"Location": "/"})
-        self._json(200, self.server.store.state())
+            self._send(303, "text/plain", "", {"Location": "/"})
+        else:
+            self._json(200, self.server.store.state())
 
     def _home(self) -> None:
         store = self.server.store

@@ -10,7 +10,7 @@ ENTRIES = (
     (r"\bFUTURES?\b|\bEMINI\b|E-MINI", "Future", "An exchange-traded contract; its weight is its daily gain or loss."),
     (r"\bFORWARDS?\b|\bFX\b", "Currency forward", "An agreement to exchange currencies later."),
     (r"\bSWAPS?\b", "Swap", "A contract with a counterparty, not a security."),
-    (r"DOLLAR|EURO\b|EUROS\b|\bYEN\b|POUND|STERLING|FRANC|\bRAND\b|KRONA|KRONE|RENMINBI|YUAN|RUPEE|\bWON\b|\bPESO\b|\bREAL\b",
+    (r"DOLLAR|\bEUROS?\b|\bYEN\b|POUND|STERLING|FRANC|\bRAND\b|KRON[AE]|RENMINBI|YUAN|RUPEE|\bWON\b|\bPESO\b|\bREAL\b",
      "Currency", "Money held in this currency."),
     (r"\bCASH\b", "Cash", "Money held with a bank or the custodian."),
     (r"\bRIGHTS?\b|\bWARRANTS?\b", "Right or warrant", "A claim to buy shares; it has no ticker of its own."),

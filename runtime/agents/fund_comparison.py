@@ -145,10 +145,8 @@ def _conclusion(told: list[Told]) -> str:
     draft, post = _last(told, "send_answer_part"), _last(told, "publish_report")
     if not (draft and draft.ok):
         return f"The overlap was computed, but the first draft was not sent. {_why(draft)} Nothing was published."
-    if post is None or post.ok is None:
-        return "The first draft is on the console. Nobody knows whether the report was published on the wiki."
-    if not post.ok:
-        return f"The first draft is on the console. The report was not published on the wiki. {_why(post)}"
+    if post is None or not post.ok:
+        return f"The first draft is on the console. Of its publication on the wiki only this is known. {_why(post)}"
     return "The first draft is on the console, and the full report is published on the wiki."
 
 
@@ -181,9 +179,9 @@ def _title(told: list[Told]) -> str:
 
 
 def _sides(told: list[Told]) -> tuple[dict[str, Any], dict[str, Any]]:
-    read_a, read_b = _last(told, "read_disclosure", "a"), _last(told, "read_disclosure", "b")
-    assert read_a and read_b  # _next comes here only when both were read
-    return read_a.value, read_b.value
+    """The two readings. Asked for only once both are good."""
+    a, b = ([x.value for x in told if x.ok and x.arguments.get("input") == name][-1] for name in ("a", "b"))
+    return a, b
 
 
 def _comparison(told: list[Told]) -> str:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-import rfc8785
 from pydantic import Field
 
 from receipts.states import EffectClass
+from runs.canonical import canonical
 from runtime.contracts import (
     Arguments,
     ArgumentsRefused,
@@ -47,7 +47,8 @@ class PublishReport(PlainTool):
 
     def complete(self, args: Arguments, results: Sequence[PriorResult]) -> Arguments:
         """Fill in the body, so that whoever approves sees every byte that will be sent. Refuses a body of the model's
-        own, and a publication before the first draft."""
+        own, and a publication before the first draft.
+        """
         post = expect(args, PublishReportArguments)
         if stored.newest(results, "send_answer_part") is None:
             raise ArgumentsRefused("There is no first draft. Call send_answer_part first.")
@@ -67,7 +68,7 @@ class PublishReport(PlainTool):
     def run(self, context: ToolContext, args: Arguments) -> ToolOutcome:
         """Post once."""
         post = expect(args, PublishReportArguments)
-        answer = send(context, "POST", "/wiki/posts", body=rfc8785.dumps(post.model_dump()))
+        answer = send(context, "POST", "/wiki/posts", body=canonical(post.model_dump()))
         refuse_unless_done(answer, reading=False)
         return _published(answer)
 

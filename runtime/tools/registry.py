@@ -1,10 +1,8 @@
 """The tools that ship, what a model sees of them, and the hash that pins one."""
 
-from hashlib import sha256
 from typing import Any
 
-import rfc8785
-
+from runs.canonical import canonical, digest
 from runtime.contracts import Tool, ToolSpec
 from runtime.tools.answer import SendAnswerPart
 from runtime.tools.holdings import ComputeOverlap, ReadDisclosure
@@ -41,4 +39,4 @@ def definition_hash(tool: Tool) -> str:
         "timeout_seconds": str(tool.timeout_seconds),
         "schema": tool.arguments.model_json_schema(),
     }
-    return sha256(rfc8785.dumps(definition)).hexdigest()
+    return digest(canonical(definition))

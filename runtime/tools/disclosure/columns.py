@@ -74,9 +74,7 @@ class Columns:
     @property
     def measure(self) -> int:
         """The column that gives the weights: the weights themselves, else the market values."""
-        index = self.weight if self.weight is not None else self.market_value
-        assert index is not None  # held by `recognise`
-        return index
+        return next(index for index in (self.weight, self.market_value) if index is not None)
 
 
 def recognise(cells: Sequence[str], line: int) -> Columns | None:

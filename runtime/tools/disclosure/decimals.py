@@ -44,7 +44,8 @@ def is_empty(cell: str) -> bool:
 
 def written(cell: str) -> Written | None:
     """Take a cell apart, or None if it is no number. Knows currency and percent signs, (1.2) for -1.2, and spaces or
-    apostrophes between thousands."""
+    apostrophes between thousands.
+    """
     text = cell.strip().replace("\u2212", "-")
     bracketed = text.startswith("(") and text.rstrip("%").endswith(")")
     if bracketed:

@@ -97,7 +97,7 @@ def read(data: bytes) -> Disclosure:
         raise DisclosureRefused("No line has a ticker, so there is nothing to compare.", table.header_line)
     fund = _fund(table, rows)
     as_of, date_notes = _as_of(table, rows)
-    disclosure = Disclosure(
+    return Disclosure(
         fund=fund,
         as_of=as_of,
         encoding=text.encoding,
@@ -106,7 +106,6 @@ def read(data: bytes) -> Disclosure:
         notes=(*text.notes, *date_notes, *weight_notes, *notes, *_line_notes(lines), *_text_notes(table)),
         synthetic=any("synthetic" in cell.casefold() for row in (*table.above, *table.below) for cell in row.cells),
     )
-    return disclosure
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────

@@ -36,7 +36,8 @@ class Row:
 @dataclass(frozen=True)
 class Table:
     """The holdings table: its columns, its rows that are positions, those with neither ticker nor weight, and the text
-    rows around it."""
+    rows around it.
+    """
 
     delimiter: str
     header_line: int
@@ -106,7 +107,8 @@ def _rows(content: str, delimiter: str) -> Iterator[Row]:
 
 def _split(delimiter: str, columns: Columns, header: Row, above: list[Row], rows: list[Row]) -> Table:
     """Positions and the text below them. Text lines and blank lines may stand between positions; below other text none
-    may follow, since then nobody could say where the table ends."""
+    may follow, since then nobody could say where the table ends.
+    """
     columns = _by_value_if_unweighed(columns, rows)
     positions: list[Row] = []
     unweighed: list[Row] = []
