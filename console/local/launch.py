@@ -3,8 +3,6 @@
 import json
 import os
 import socket
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,13 +10,11 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from celery import Celery
-from kombu.exceptions import OperationalError
-
 from console.environment import Environment
 from console.local import postgres, programs, valkey
 from console.local.errors import LocalError
-from console.local.sockets import socket_dir
+from console.local.readiness import page_answers, workers_answer
+from console.local.sockets import private_folder, socket_dir
 from console.local.state import local_secrets, only_one, write_addresses, write_private
 from console.local.supervisor import StopRequested, Supervisor, signals_held
 
@@ -91,6 +87,7 @@ class _Start:
         """Start the services, migrate, start our own processes, make the tour, and tell the person when all answer."""
         self.withdraw_ready_file()
         secrets = local_secrets(self.var_dir)
+        private_folder(self.sockets)
         self.environment = {**os.environ, "PYTHONUNBUFFERED": "1", **self._settings(secrets)}
         self._database()
         self._broker()
@@ -100,7 +97,7 @@ class _Start:
         nodes = self._own_processes()
         self.supervisor.wait(self._web_answers, "The web server", _START_SECONDS)
         broker_url = self.environment["SIGNALBOX_BROKER_URL"]
-        self.supervisor.wait(partial(_workers_answer, broker_url, nodes), "A worker", _START_SECONDS)
+        self.supervisor.wait(partial(workers_answer, broker_url, nodes), "A worker", _START_SECONDS)
         self.supervisor.start(programs.beat(self.environment))
         self._announce(secrets["password"])
 
@@ -108,6 +105,11 @@ class _Start:
         """Nobody is to take an old file for ours."""
         if self.options.ready_file:
             self.options.ready_file.unlink(missing_ok=True)
+
+    @property
+    def sockets(self) -> Path:
+        """Where PostgreSQL and the broker listen."""
+        return socket_dir(self.var_dir)
 
     @property
     def url(self) -> str:
@@ -134,7 +136,7 @@ class _Start:
         self.say("Starting PostgreSQL.")
         bin_dir = self.given.postgres_bin or postgres.embedded_bin_dir()
         data_dir = self.var_dir / "postgres" / "data"
-        cluster = postgres.Cluster(data_dir, socket_dir(self.var_dir), bin_dir)
+        cluster = postgres.Cluster(data_dir, self.sockets, bin_dir)
         self.supervisor.start(cluster.program(self.environment))
         self.supervisor.wait(cluster.answers, "PostgreSQL", _START_SECONDS)
         cluster.create_database(DATABASE)
@@ -145,7 +147,7 @@ class _Start:
             self.environment["SIGNALBOX_BROKER_URL"] = self.given.broker_url
             return
         self.say("Starting the broker.")
-        broker_socket = socket_dir(self.var_dir) / "valkey.sock"
+        broker_socket = self.sockets / "valkey.sock"
         self.supervisor.start(valkey.program(broker_socket, self.environment))
         self.supervisor.wait(partial(valkey.answers, broker_socket), "The broker", _START_SECONDS)
         self.environment["SIGNALBOX_BROKER_URL"] = valkey.url(broker_socket)
@@ -183,7 +185,7 @@ class _Start:
 
     def _web_answers(self) -> bool:
         """The health page says that the database answers, and a visitor gets the sign-in page."""
-        return all(_answers(self.url + path) for path in ("healthz", "sign-in/"))
+        return all(page_answers(self.url + path) for path in ("healthz", "sign-in/"))
 
     def _announce(self, password: str) -> None:
         if self.options.ready_file:
@@ -195,18 +197,3 @@ class _Start:
         self.say(f"Logs:                {self.var_dir / 'log'}")
         self.say("Ctrl-C stops everything.")
 
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as response:  # noqa: S310  our own address
-            return bool(response.status == 200)
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
-        return False
-
-
-def _workers_answer(broker_url: str, nodes: list[str]) -> bool:
-    with Celery("readiness", broker=broker_url, set_as_current=False) as probe:
-        try:
-            return len(probe.control.ping(destination=nodes, timeout=0.5)) == len(nodes)
-        except OperationalError:
-            return False

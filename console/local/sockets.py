@@ -14,18 +14,19 @@ _LONGEST_NAME = f"/.s.PGSQL.{PORT}.lock"
 
 
 def socket_dir(var_dir: Path) -> Path:
-    """The folder of the sockets, made if needed, for our eyes only: `run` in var, or a short one named by a hash.
-
-    Raises LocalError where somebody else owns that folder.
-    """
+    """The folder for the sockets of a var folder: `run` in it, or a short one named by a hash where that is too long."""
     folder = var_dir / "run"
-    if len(os.fsencode(folder)) + len(_LONGEST_NAME) > _LONGEST_PATH:
-        name = hashlib.sha256(os.fsencode(var_dir)).hexdigest()[:16]
-        folder = Path(tempfile.gettempdir()) / f"signalbox-{os.geteuid()}-{name}"
+    if len(os.fsencode(folder)) + len(_LONGEST_NAME) <= _LONGEST_PATH:
+        return folder
+    name = hashlib.sha256(os.fsencode(var_dir)).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"signalbox-{os.geteuid()}-{name}"
+
+
+def private_folder(folder: Path) -> None:
+    """Make a folder that only we may enter, or check that it is one. Raises LocalError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_mode & 0o077:
         raise LocalError(f"{folder} is open to others, and our sockets go there. Remove it and start again.")
-    return folder
 
 
 def database_url(folder: Path, database: str) -> str:

@@ -1,0 +1,78 @@
+"""Fixtures of the whole suite.
+
+- `db`, `transactional_db` (pytest-django): the shared test database, in the usual way.
+- `live_database`: a database of the test's own, committed to for real: for races and for processes.
+- `stack`: real workers, clock, web server and outside world on a `live_database`, as the test starts them.
+- `browser`: one Chromium for the run.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Playwright, sync_playwright
+from pytest_django import DjangoDbBlocker
+
+from tests import services as test_services
+from tests.stack import Stack
+
+CHROMIUM_ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+
+
+@pytest.fixture(scope="session")
+def services(django_test_environment: None, django_db_blocker: DjangoDbBlocker) -> Iterator[test_services.Services]:
+    with test_services.running_services() as running:
+        with django_db_blocker.unblock():
+            test_services.make_template(running)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(services: test_services.Services, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Replaces pytest-django's: the shared test database is a clone of the migrated template, like every other."""
+    services.cluster.create_database("test_signalbox", template=test_services.TEMPLATE)
+    with test_services.using_database("test_signalbox"):
+        yield
+
+
+@pytest.fixture
+def live_database(services: test_services.Services, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+    """The libpq URL of a fresh migrated database that Django's connections point at, in every thread."""
+    with test_services.cloned_database(services) as url, django_db_blocker.unblock():
+        yield url
+
+
+@pytest.fixture
+def stack(services: test_services.Services, live_database: str, tmp_path: Path) -> Iterator[Stack]:
+    """Nothing runs yet: the test starts what it needs. Everything is killed at the end."""
+    started = Stack(services, live_database, tmp_path)
+    try:
+        yield started
+    finally:
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A Chromium. Without one the test is skipped, or fails where SIGNALBOX_REQUIRE_BROWSER is set."""
+    # Playwright runs an event loop in this thread; Django would refuse the ORM here because of it.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    with sync_playwright() as playwright:
+        path = _chromium_path(playwright)
+        if path is None:
+            missing = pytest.fail if os.environ.get("SIGNALBOX_REQUIRE_BROWSER") else pytest.skip
+            missing("No Chromium here: install Debian's chromium, or run `playwright install chromium`.")
+        launched = playwright.chromium.launch(executable_path=path, args=CHROMIUM_ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+def _chromium_path(playwright: Playwright) -> str | None:
+    installed = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    brought = playwright.chromium.executable_path
+    return next(filter(None, installed), brought if Path(brought).exists() else None)
