@@ -35,9 +35,7 @@ def member_set(*, tenant: Tenant, username: str, password: str | None, roles: fr
         elif created:
             user.set_unusable_password()
             user.save(update_fields=["password"])
-        membership, _ = Membership.objects.update_or_create(
-            tenant=tenant, user=user, defaults={"roles": sorted(roles)}
-        )
+        membership, _ = Membership.objects.update_or_create(tenant=tenant, user=user, defaults={"roles": sorted(roles)})
     return membership
 
 

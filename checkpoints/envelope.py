@@ -9,7 +9,6 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from checkpoints.states import Phase
 from runs.canonical import canonical, digest
 
 FORMAT_VERSION = 1
@@ -56,7 +55,7 @@ class Snapshot(_Strict):
     revision: int = Field(ge=1)
     parent_digest: Digest | None = Field(pattern="^[0-9a-f]{64}$")
     manifest_digest: Digest = Field(pattern="^[0-9a-f]{64}$")
-    phase: Phase
+    phase: str = Field(pattern="^[A-Z_]{1,24}$")
     next_node: str = Field(max_length=128)
     turn_no: int = Field(ge=0)
     message_seq: int = Field(ge=0)

@@ -32,6 +32,14 @@ saved AS (
         c.save_id, done.fence, %(ck_intent)s, c.digest, c.body, %(data_key)s, c.bytes
     FROM candidate c, done RETURNING id)"""
 
+OBLIGATION = """
+fulfilled AS (
+    UPDATE checkpoints_obligation o
+    SET status = 'FULFILLED', fulfilled_by = answered.id, closed_at = clock_timestamp()
+    FROM answered, done
+    WHERE o.run_id = done.run_id AND o.step_name = %(call_step)s AND o.status = 'OPEN' AND %(result_ok)s
+    RETURNING o.id)"""
+
 
 @dataclass(frozen=True)
 class Candidate:

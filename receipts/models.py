@@ -58,8 +58,7 @@ class ModelCall(models.Model):
                 name="model_call_sealed_has_answer",
             ),
             models.CheckConstraint(
-                condition=Q(status="RETRY_WAIT", retry_at__isnull=False)
-                | (~Q(status="RETRY_WAIT") & Q(retry_at=None)),
+                condition=Q(status="RETRY_WAIT", retry_at__isnull=False) | (~Q(status="RETRY_WAIT") & Q(retry_at=None)),
                 name="model_call_retry_is_dated",
             ),
         ]
@@ -113,8 +112,7 @@ class ToolCall(models.Model):
             one_of("effect_class", list(EffectClass), "call_effect_class_known"),
             one_of("proposed_by", ["MODEL", "HUMAN"], "call_proposer_known"),
             models.CheckConstraint(
-                condition=Q(status="RETRY_WAIT", retry_at__isnull=False)
-                | (~Q(status="RETRY_WAIT") & Q(retry_at=None)),
+                condition=Q(status="RETRY_WAIT", retry_at__isnull=False) | (~Q(status="RETRY_WAIT") & Q(retry_at=None)),
                 name="call_retry_is_dated",
             ),
             models.CheckConstraint(
@@ -393,5 +391,3 @@ class Publication(models.Model):
 
     def __str__(self) -> str:
         return f"{self.channel} {self.status}"
-
-

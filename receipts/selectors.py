@@ -11,8 +11,8 @@ from django.db.models import Prefetch, QuerySet
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
 from accounts.states import Actor, Permission
-from receipts.models import Attempt, Claim, ModelCall, Proposal, Report, ReportVersion, Result, ToolCall
-from receipts.states import LIVE_CALL, CallStatus
+from receipts.models import Attempt, ModelCall, Proposal, Reconciliation, Report, ReportVersion, Result, ToolCall
+from receipts.states import LIVE_CALL, SETTLED_CALL, CallStatus
 from runs.selectors import artifact_bytes
 
 
@@ -101,26 +101,21 @@ def call_result(call: ToolCall) -> Result | None:
     return Result.objects.filter(tool_call_id=call.id).first()
 
 
-def live_call(*, run_id: UUID, idempotency_key: str) -> ToolCall | None:
-    """The call that holds this key in the run: sent, or may still be sent (ruling 6)."""
-    return ToolCall.objects.filter(
-        run_id=run_id, idempotency_key=idempotency_key, status__in=sorted(LIVE_CALL)
-    ).first()
+@dataclass(frozen=True)
+class KeyedCall:
+    """A call of a run by its key. `live`: it was sent, or may still be sent (ruling 6)."""
+
+    id: UUID
+    idempotency_key: str
+    ordinal: int
+    live: bool
 
 
-def live_claim(*, tenant_id: UUID, lineage_id: UUID, intent_key: str) -> ToolCall | None:
-    """The call of the lineage that claims this intent, or None (ruling 25)."""
-    claim = (
-        Claim.objects.filter(tenant_id=tenant_id, lineage_id=lineage_id, intent_key=intent_key, released_at=None)
-        .select_related("tool_call")
-        .first()
-    )
-    return None if claim is None else claim.tool_call
-
-
-def last_ordinal(*, run_id: UUID) -> int:
-    """The highest ordinal of a run's calls, 0 without any."""
-    return ToolCall.objects.filter(run_id=run_id).order_by("-ordinal").values_list("ordinal", flat=True).first() or 0
+def keyed_calls(*, run_id: UUID) -> list[KeyedCall]:
+    """Every call of a run by key, in order."""
+    rows = ToolCall.objects.filter(run_id=run_id).order_by("ordinal")
+    fields = rows.values_list("id", "idempotency_key", "ordinal", "status")
+    return [KeyedCall(id, key, ordinal, status in LIVE_CALL) for id, key, ordinal, status in fields]
 
 
 def blocking_unknown(*, run_id: UUID) -> ToolCall | None:
@@ -133,3 +128,22 @@ def open_attempts(*, run_id: UUID, before_fence: int) -> list[Attempt]:
     tool = Attempt.objects.filter(tool_call__run_id=run_id, outcome=None, fence__lt=before_fence)
     model = Attempt.objects.filter(model_call__run_id=run_id, outcome=None, fence__lt=before_fence)
     return [*tool.select_related("tool_call"), *model.select_related("model_call")]
+
+
+def proposals_waiting(*, call_ids: Sequence[UUID]) -> list[tuple[UUID, int, int]]:
+    """(call, turn, ordinal) of every proposal that names one of these calls."""
+    rows = Proposal.objects.filter(tool_call_id__in=call_ids).select_related("model_call").order_by("id")
+    return [(row.tool_call_id, row.model_call.turn_no, row.ordinal) for row in rows if row.tool_call_id]
+
+
+def unsettled_calls(*, ids: Sequence[UUID], but: UUID) -> bool:
+    """True while another one of these calls has still to be routed or answered."""
+    others = [id for id in ids if id != but]
+    if not others:
+        return False
+    return ToolCall.objects.filter(id__in=others).exclude(status__in=sorted(SETTLED_CALL)).exists()
+
+
+def last_verdict(call: ToolCall) -> Reconciliation | None:
+    """The newest verdict on a call."""
+    return Reconciliation.objects.filter(tool_call=call).order_by("-at").first()

@@ -120,40 +120,20 @@ def calls_cancel(*, run_id: UUID, why: str) -> int:
 
 def unknown_reads_release(*, run_id: UUID) -> None:
     """A READ_ONLY call of unknown outcome does not block anybody once its run has ended (ruling 36)."""
-    ToolCall.objects.filter(run_id=run_id, status=CallStatus.UNCERTAIN, effect_class="READ_ONLY").update(
-        blocking=False
-    )
+    ToolCall.objects.filter(run_id=run_id, status=CallStatus.UNCERTAIN, effect_class="READ_ONLY").update(blocking=False)
 
 
-def claim_take(call: ToolCall, *, lineage_id: UUID) -> ToolCall | None:
-    """Claim the call's intent for the lineage. Returns the other call that already claims it, or None if it is ours."""
-    Claim.objects.bulk_create(
-        [Claim(tenant_id=call.tenant_id, lineage_id=lineage_id, intent_key=call.intent_key, tool_call=call)],
-        ignore_conflicts=True,
+def claim_take(call: ToolCall, *, lineage_id: UUID) -> None:
+    """Claim the call's intent for its lineage. The database refuses a second live claim (ruling 25)."""
+    Claim.objects.get_or_create(
+        tool_call=call,
+        defaults={"tenant_id": call.tenant_id, "lineage_id": lineage_id, "intent_key": call.intent_key},
     )
-    holder = Claim.objects.select_related("tool_call").get(
-        tenant_id=call.tenant_id, lineage_id=lineage_id, intent_key=call.intent_key, released_at=None
-    )
-    return None if holder.tool_call_id == call.id else holder.tool_call
 
 
 def claim_release(call: ToolCall) -> None:
     """Give up a claim of a call that is known not to have happened."""
     Claim.objects.filter(tool_call=call, released_at=None).update(released_at=ClockTimestamp())
-
-
-def call_reuse(call: ToolCall, *, source: ToolCall) -> None:
-    """Answer a call from the stored result of another one of its lineage, without sending anything."""
-    stored = source.result
-    ToolCall.objects.filter(id=call.id).update(status=CallStatus.SUCCEEDED, external_ref=source.external_ref)
-    Result.objects.create(
-        tool_call=call,
-        source=ResultSource.REUSED,
-        ok=stored.ok,
-        value=bytes(stored.value),
-        data_key_id=stored.data_key_id,
-        digest=stored.digest,
-    )
 
 
 @dataclass(frozen=True)
@@ -288,6 +268,11 @@ def report_version_store(
         status=PublicationStatus.PUBLISHED if console else PublicationStatus.REQUESTED,
     )
     return version
+
+
+def publication_exists(call: ToolCall) -> bool:
+    """True once the report version that a call would publish has been stored."""
+    return Publication.objects.filter(tool_call=call).exists()
 
 
 def call_await_approval(call: ToolCall) -> None:

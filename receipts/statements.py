@@ -185,5 +185,3 @@ def _call_row(call: NewCall, key_id: UUID) -> dict[str, Any]:
         "timeout": call.timeout,
         "authorised_by": call.authorised_by,
     }
-
-

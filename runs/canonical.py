@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785), its digest, and the one strict parser at every border. Pure Python.
+"""Canonical JSON (RFC 8785), its digest, the keys made of it, and the one strict parser at every border. Pure Python.
 
 Refused with the path of the place: depth over 64, NaN and infinities, duplicate keys, NUL, lone surrogates, and
 integers beyond ±(2^53-1). Nothing is cleaned silently (DESIGN.md section 5).
@@ -7,6 +7,7 @@ integers beyond ±(2^53-1). Nothing is cleaned silently (DESIGN.md section 5).
 import hashlib
 import json
 from typing import Any
+from uuid import UUID
 
 import rfc8785
 
@@ -72,6 +73,16 @@ def check(value: Any, path: str = "$", depth: int = 0) -> None:
             check(item, f"{path}[{index}]", depth + 1)
     else:
         raise NotCanonical(f"{path}: {type(value).__name__} is not JSON")
+
+
+def idempotency_key(*, run_id: UUID, step_name: str, args: dict[str, Any]) -> str:
+    """SHA-256 of the canonical {v, run_id, step_name, args}: the same for every attempt of one logical call."""
+    return digest(canonical({"v": 1, "run_id": str(run_id), "step_name": step_name, "args": args}))
+
+
+def intent_key(*, step_name: str, args: dict[str, Any]) -> str:
+    """The same without the run: finds one intent again in a continued, forked or child run."""
+    return digest(canonical({"v": 1, "step_name": step_name, "args": args}))
 
 
 def _check_text(text: str, path: str) -> None:

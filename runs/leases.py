@@ -1,6 +1,5 @@
 """The lease of a run: acquire, renew, check, release. Only the database's clock counts, and only the fence decides."""
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from django.conf import settings
@@ -8,20 +7,7 @@ from django.db import connection, transaction
 
 from runs.live import hint_changed
 from runs.models import Lease, Run, RunTransition
-from runs.states import RunStatus
-
-
-@dataclass(frozen=True)
-class Holding:
-    """A lease that this worker holds: what every write must prove."""
-
-    tenant_id: UUID
-    run_id: UUID
-    owner: str
-    fence: int
-    status: str
-    takeover: bool
-
+from runs.states import Holding, RunStatus
 
 
 def lease_acquire(*, run_id: UUID, owner: str) -> Holding | None:

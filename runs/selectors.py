@@ -11,7 +11,7 @@ from accounts.errors import NotFound
 from accounts.selectors import plain_body
 from accounts.states import Actor, Permission
 from runs.models import AgentVersion, Artifact, ControlRequest, Message, Run, RunInput
-from runs.states import OPEN_CONTROL
+from runs.states import LIVE_RUN, OPEN_CONTROL
 
 
 def runs_visible(actor: Actor) -> QuerySet[Run]:
@@ -37,6 +37,14 @@ def run_now(id: UUID) -> Run:
 def run_by_admission(*, tenant_id: UUID, admission_key: str) -> Run | None:
     """The run that an earlier create request with the same key made."""
     return Run.objects.filter(tenant_id=tenant_id, admission_key=admission_key).first()
+
+
+def thread_live_run(*, tenant_id: UUID, agent_key: str, thread_key: str) -> UUID | None:
+    """The run that is live in a thread, or None (T32)."""
+    live = Run.objects.filter(
+        tenant_id=tenant_id, thread__agent__key=agent_key, thread__key=thread_key, status__in=sorted(LIVE_RUN)
+    )
+    return live.values_list("id", flat=True).first()
 
 
 def artifact_bytes(*, tenant_id: UUID, sha256: str) -> bytes:

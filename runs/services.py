@@ -155,9 +155,7 @@ def run_move(
     )
     if changed != 1:
         raise RuntimeError(f"run {run.id} is no longer {run.status}")
-    RunTransition.objects.create(
-        run=run, from_status=run.status, to_status=to, cause=cause, actor=actor, fence=fence
-    )
+    RunTransition.objects.create(run=run, from_status=run.status, to_status=to, cause=cause, actor=actor, fence=fence)
     if ended:
         _close_control(run, ControlStatus.SETTLED if to == RunStatus.CANCELLED else ControlStatus.MOOT)
     if to not in (RunStatus.RUNNING, RunStatus.STOPPING):
@@ -216,19 +214,18 @@ def refusal_record(
     hint_changed(tenant_id=tenant_id, run_id=run_id)
 
 
-def budget_settle_held(*, run_id: UUID, unit: str, receipt_id: UUID, attempt_no: int, spent: bool) -> None:
+def budget_settle_held(*, run_id: UUID, receipt_id: UUID, attempt_no: int, spent: bool) -> None:
     """Turn what was held for an unknown outcome into spent or free, once its outcome is known."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "WITH held AS (SELECT amount FROM runs_budgetentry WHERE receipt_id = %s AND attempt_no = %s "
-            "AND unit = %s AND kind = 'HOLD_UNKNOWN'), entry AS ("
-            "INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount) "
-            "SELECT %s, %s, %s, %s, %s, amount FROM held ON CONFLICT DO NOTHING RETURNING amount) "
-            "UPDATE runs_budget SET held_unknown = held_unknown - entry.amount, "
-            "spent = spent + CASE WHEN %s THEN entry.amount ELSE 0 END "
-            "FROM entry WHERE run_id = %s AND unit = %s",
-            [receipt_id, attempt_no, unit, run_id, unit, receipt_id, attempt_no]
-            + ["SETTLE" if spent else "RELEASE", spent, run_id, unit],
+            "WITH entry AS (INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount) "
+            "SELECT run_id, unit, receipt_id, attempt_no, %s::text, amount FROM runs_budgetentry "
+            "WHERE receipt_id = %s AND attempt_no = %s AND kind = 'HOLD_UNKNOWN' ON CONFLICT DO NOTHING "
+            "RETURNING unit, amount, kind) "
+            "UPDATE runs_budget b SET held_unknown = b.held_unknown - entry.amount, "
+            "spent = b.spent + CASE WHEN entry.kind = 'SETTLE' THEN entry.amount ELSE 0 END "
+            "FROM entry WHERE b.run_id = %s AND b.unit = entry.unit",
+            ["SETTLE" if spent else "RELEASE", receipt_id, attempt_no, run_id],
         )
 
 
@@ -237,3 +234,37 @@ def takeover_limit_raise(*, run: Run) -> None:
     Run.objects.filter(id=run.id).update(max_takeovers=F("takeovers") + 5)
 
 
+def budget_hold_unknown(*, run_id: UUID, receipt_id: UUID, attempt_no: int) -> None:
+    """Hold what an attempt without an answer had reserved: it may have been used."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH entry AS (INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount) "
+            "SELECT run_id, unit, receipt_id, attempt_no, 'HOLD_UNKNOWN', amount FROM runs_budgetentry "
+            "WHERE receipt_id = %s AND attempt_no = %s AND kind = 'RESERVE' ON CONFLICT DO NOTHING "
+            "RETURNING unit, amount) "
+            "UPDATE runs_budget b SET reserved = b.reserved - entry.amount, "
+            "held_unknown = b.held_unknown + entry.amount FROM entry WHERE b.run_id = %s AND b.unit = entry.unit",
+            [receipt_id, attempt_no, run_id],
+        )
+
+
+def budget_release(*, run_id: UUID, receipt_id: UUID, attempt_no: int) -> None:
+    """Give back what an attempt had reserved that is known not to have happened."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH entry AS (INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount) "
+            "SELECT run_id, unit, receipt_id, attempt_no, 'RELEASE', amount FROM runs_budgetentry "
+            "WHERE receipt_id = %s AND attempt_no = %s AND kind = 'RESERVE' ON CONFLICT DO NOTHING "
+            "RETURNING unit, amount) "
+            "UPDATE runs_budget b SET reserved = b.reserved - entry.amount FROM entry "
+            "WHERE b.run_id = %s AND b.unit = entry.unit",
+            [receipt_id, attempt_no, run_id],
+        )
+
+
+def run_settle(run: Run, *, actor: str, fence: int, open_obligations: list[str]) -> None:
+    """End a locked run by what is known (recovery policy SETTLE), keeping what was promised and not done."""
+    Run.objects.filter(id=run.id).update(settlement={"open_obligations": open_obligations})
+    run_move(
+        run, RunStatus.SETTLED, cause="SETTLED", actor=actor, fence=fence, detail="settled after its worker was lost"
+    )

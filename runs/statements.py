@@ -14,7 +14,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from runs.leases import Holding
+from runs.states import Holding
 
 FENCE = """
 fence AS (

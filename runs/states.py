@@ -3,7 +3,9 @@
 Pure Python. Buttons, services and tests ask the predicates; the database triggers are generated from the same tables.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
+from uuid import UUID
 
 Moves = list[tuple[str, str]]
 
@@ -126,6 +128,18 @@ class RefusalKind(StrEnum):
     WAIT_UNBINDABLE = "WAIT_UNBINDABLE"
     ANCESTOR_INTENT = "ANCESTOR_INTENT"
     SUPERSEDED = "SUPERSEDED"
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A lease that this worker holds: what every write must prove."""
+
+    tenant_id: UUID
+    run_id: UUID
+    owner: str
+    fence: int
+    status: str
+    takeover: bool
 
 
 def can_stop(status: str, stop_open: bool) -> bool:

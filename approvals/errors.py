@@ -1,0 +1,46 @@
+"""Refusals about waits and decisions. Each docstring is the sentence that the operator reads."""
+
+from accounts.errors import Refused
+
+
+class StaleRevision(Refused):
+    """Out of date. Nothing was decided. You were reading revision {seen_revision}; the wait is bound to {revision}."""
+
+    code = "STALE_REVISION"
+
+
+class ArgsChanged(Refused):
+    """Nothing was decided. The arguments you were shown are not the arguments of this call."""
+
+    code = "ARGS_CHANGED"
+
+
+class AlreadyDecided(Refused):
+    """Already decided: {by} {verdict} this call at {at}. Your decision was not stored."""
+
+    code = "ALREADY_DECIDED"
+
+
+class Expired(Refused):
+    """Nothing was decided. The time to decide ended at {deadline}."""
+
+    code = "EXPIRED"
+
+
+class RunStopped(Refused):
+    """Nothing was decided. The run was stopped, and the wait was cancelled with it at {at}. The call was never sent."""
+
+    code = "RUN_STOPPED"
+
+
+class Superseded(Refused):
+    """Out of date. Nothing was decided. This wait was replaced at {at}: {reason}. {next}"""
+
+    code = "STALE_REVISION"
+
+
+class SelfApproval(Refused):
+    """Nothing was decided. {actor} started this run, and this tenant does not let the starter decide."""
+
+    code = "SELF_APPROVAL"
+    status = 403

@@ -1,0 +1,62 @@
+"""Reads of waits. `access_wait` is the only way to a wait that a user named."""
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from accounts.errors import NotFound
+from accounts.models import ClockTimestamp
+from accounts.states import Actor, Permission
+from approvals.models import Decision, Wait
+from approvals.states import LIVE_WAIT, WaitStatus
+
+
+def waits_visible(actor: Actor) -> QuerySet[Wait]:
+    """The waits of the actor's tenant; none without the permission to read."""
+    if not actor.may(Permission.READ):
+        return Wait.objects.none()
+    return Wait.objects.filter(tenant_id=actor.tenant_id)
+
+
+def access_wait(*, actor: Actor, id: UUID) -> Wait:
+    """The wait with this id in the actor's tenant. Raises NotFound."""
+    wait = waits_visible(actor).select_related("run", "tool_call").filter(id=id).first()
+    if wait is None:
+        raise NotFound
+    return wait
+
+
+def decision_of(wait: Wait) -> Decision | None:
+    """The decision of a wait, or None."""
+    return Decision.objects.filter(wait=wait).first()
+
+
+def newest_wait(*, call_id: UUID) -> Wait | None:
+    """The wait that was opened last for a call."""
+    return Wait.objects.filter(tool_call_id=call_id).order_by("-opened_at").first()
+
+
+def live_wait(*, run_id: UUID) -> Wait | None:
+    """The wait that is open, or decided and not consumed, for a run."""
+    return Wait.objects.filter(run_id=run_id, status__in=sorted(LIVE_WAIT)).first()
+
+
+def approval_lapsed(*, call_id: UUID) -> bool:
+    """True if a call was sent on an approval whose validity has passed by now."""
+    approval = Wait.objects.filter(tool_call_id=call_id, status=WaitStatus.CONSUMED, valid_until__isnull=False)
+    return approval.filter(valid_until__lte=ClockTimestamp()).exists()
+
+
+def approval_expired(wait: Wait) -> bool:
+    """True if the time in which an approval may be used has passed."""
+    return Wait.objects.filter(id=wait.id, valid_until__lte=ClockTimestamp()).exists()
+
+
+def waits_past_deadline(limit: int = 200) -> list[UUID]:
+    """Open waits whose deadline has passed, by the database's clock."""
+    rows = Wait.objects.raw(
+        "SELECT id FROM approvals_wait WHERE status = 'OPEN' AND deadline <= clock_timestamp() "
+        "ORDER BY deadline LIMIT %s",
+        [limit],
+    )
+    return [row.id for row in rows]

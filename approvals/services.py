@@ -1,0 +1,294 @@
+"""Writes of waits and decisions. `approval_decide` is the one decision function behind every door."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from cryptography.exceptions import InvalidTag
+from django.conf import settings
+from django.db import transaction
+
+from accounts.audit import audit_append, audit_refused
+from accounts.errors import Invalid, NotAllowed, Refused
+from accounts.models import ClockTimestamp, Tenant
+from accounts.states import Actor, Permission
+from approvals.errors import (
+    AlreadyDecided,
+    ArgsChanged,
+    Expired,
+    RunStopped,
+    SelfApproval,
+    StaleRevision,
+    Superseded,
+)
+from approvals.models import Decision, PolicyDecision, Vote, Wait
+from approvals.policies import Ruling
+from approvals.selectors import access_wait, decision_of, newest_wait
+from approvals.states import LIVE_WAIT, DecisionVerdict, WaitStatus
+from receipts.models import ToolCall
+from receipts.selectors import call_arguments
+from receipts.services import call_await_approval
+from runs.canonical import digest
+from runs.faults import reach
+from runs.live import hint_changed
+from runs.models import Run
+from runs.selectors import database_now
+from runs.services import run_lock, run_move
+from runs.states import RunStatus, WakeupCause, WakeupStatus
+from runs.wakeups import hint_run, wait_wakeups_close, wakeup_write
+
+REASON_LIMIT = 4000
+
+
+def ruling_record(call: ToolCall, ruling: Ruling) -> None:
+    """Store what the policy said about a call, in the worker's transaction."""
+    PolicyDecision.objects.create(
+        tool_call=call, policy_version=ruling.version, outcome=ruling.outcome, rule=ruling.rule
+    )
+
+
+def wait_open(call: ToolCall, ruling: Ruling, *, revision: int, checkpoint_digest: str, fence: int) -> Wait:
+    """Open the wait of one call, bound to the head, in the worker's transaction with lease, run and head locked."""
+    ruling_record(call, ruling)
+    call_await_approval(call)
+    wait = Wait.objects.create(
+        tenant_id=call.tenant_id,
+        run_id=call.run_id,
+        tool_call=call,
+        checkpoint_revision=revision,
+        checkpoint_digest=checkpoint_digest,
+        args_digest=call.args_digest,
+        tool_hash=call.tool_hash,
+        policy_version=ruling.version,
+        policy_rule=ruling.rule,
+        required_role=ruling.required_role,
+        opened_fence=fence,
+        deadline=ClockTimestamp() + timedelta(seconds=settings.WAIT_DEADLINE_SECONDS),
+    )
+    hint_changed(tenant_id=call.tenant_id, run_id=call.run_id)
+    return wait
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A decision was stored."""
+
+    wait_id: UUID
+    verdict: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the person was shown when they decided."""
+
+    revision: int
+    digest: str
+    args_digest: str
+
+
+def approval_decide(
+    *, actor: Actor, wait_id: UUID, verdict: DecisionVerdict, seen: Seen, reason: str
+) -> Decided | Refused:
+    """Decide one wait. Page, API and command line all come here.
+
+    Guarded under the run's and the wait's locks: the wait is open, what was seen is what is bound, the stored arguments
+    still have that digest, the deadline has not passed, and this person may decide. On success the decision, the wait,
+    its wakeup, the queued run and the audit row commit together. A refusal changes nothing and is audited. Raises
+    NotFound for a wait that is not in the actor's tenant.
+    """
+    access_wait(actor=actor, id=wait_id)
+    with transaction.atomic():
+        outcome = _decide(actor, wait_id, verdict, seen, reason.strip())
+    if isinstance(outcome, Refused):
+        audit_refused(actor=actor, action="wait.decide", object_type="wait", object_id=wait_id, refused=outcome)
+    else:
+        reach("after_decision_committed", str(verdict))
+    return outcome
+
+
+def _decide(actor: Actor, wait_id: UUID, verdict: DecisionVerdict, seen: Seen, reason: str) -> Decided | Refused:
+    run = run_lock(Wait.objects.values_list("run_id", flat=True).get(id=wait_id))
+    wait = Wait.objects.select_for_update(no_key=True, of=("self",)).select_related("tool_call").get(id=wait_id)
+    refused = _may_decide(actor, run, reason) or _still_decidable(wait) or _seen_is_bound(wait, seen)
+    if refused is not None:
+        return refused
+    _store_decision(wait, actor, verdict, seen, reason)
+    wakeup_write(
+        tenant_id=wait.tenant_id,
+        run_id=wait.run_id,
+        wait_id=wait.id,
+        cause=WakeupCause.DECISION,
+        dedupe_key=f"wait:{wait.id}:DECISION",
+    )
+    if run.status == RunStatus.WAITING:
+        run_move(run, RunStatus.QUEUED, cause="DECISION", actor=actor.label)
+        hint_run(run_id=run.id)
+    audit_append(
+        actor=actor,
+        action="wait.decide",
+        object_type="wait",
+        object_id=wait.id,
+        detail={
+            "verdict": str(verdict),
+            "run": str(run.id),
+            "call": str(wait.tool_call_id),
+            "revision": wait.checkpoint_revision,
+            "digest": wait.checkpoint_digest,
+            "args_digest": wait.args_digest,
+            "reason": reason,
+            "started_by_same_person": run.created_by == actor.label,
+        },
+    )
+    return Decided(wait.id, str(verdict), actor.label)
+
+
+def _store_decision(wait: Wait, actor: Actor, verdict: DecisionVerdict, seen: Seen, reason: str) -> None:
+    shown: dict[str, Any] = {
+        "verdict": verdict,
+        "seen_revision": seen.revision,
+        "seen_digest": seen.digest,
+        "seen_args_digest": seen.args_digest,
+        "reason": reason,
+        "actor": actor.label,
+    }
+    Vote.objects.create(wait=wait, **shown)
+    Decision.objects.create(wait=wait, **shown)
+    approved = verdict == DecisionVerdict.APPROVE
+    validity = timedelta(seconds=settings.WAIT_VALIDITY_SECONDS)
+    Wait.objects.filter(id=wait.id, status=WaitStatus.OPEN).update(
+        status=WaitStatus.APPROVED if approved else WaitStatus.REJECTED,
+        valid_until=ClockTimestamp() + validity if approved else None,
+        closed_at=ClockTimestamp(),
+    )
+    hint_changed(tenant_id=wait.tenant_id, run_id=wait.run_id)
+
+
+def _may_decide(actor: Actor, run: Run, reason: str) -> Refused | None:
+    if not actor.may(Permission.DECIDE):
+        return NotAllowed({"permission": "decide", "actor": actor.name})
+    if not reason:
+        return Invalid({"field": "reason", "reason": "a decision needs a reason in words."})
+    if len(reason) > REASON_LIMIT:
+        return Invalid({"field": "reason", "reason": f"at most {REASON_LIMIT} characters."})
+    if "\0" in reason:
+        return Invalid({"field": "reason", "reason": "it holds a NUL character."})
+    if run.created_by == actor.label and not Tenant.objects.get(id=run.tenant_id).self_approval:
+        return SelfApproval({"actor": actor.name})
+    return None
+
+
+def _still_decidable(wait: Wait) -> Refused | None:
+    decision = decision_of(wait)
+    if decision is not None:
+        said = "approved" if decision.verdict == DecisionVerdict.APPROVE else "rejected"
+        by = decision.actor.partition(":")[2]
+        return AlreadyDecided(
+            {"by": by, "verdict": said, "at": _clock(decision.at), "decided_at": decision.at.isoformat()}
+        )
+    closed = _clock(wait.closed_at) if wait.closed_at else ""
+    if wait.status == WaitStatus.EXPIRED or (wait.status == WaitStatus.OPEN and wait.deadline <= database_now()):
+        return Expired({"deadline": _clock(wait.deadline)})
+    if wait.status == WaitStatus.CANCELLED:
+        return RunStopped({"at": closed})
+    if wait.status != WaitStatus.OPEN:
+        newest = newest_wait(call_id=wait.tool_call_id)
+        fresh = newest is not None and newest.id != wait.id
+        follow = f"Decide wait {newest.id} instead." if fresh and newest is not None else ""
+        return Superseded({"at": closed, "reason": wait.status_reason or wait.status, "next": follow})
+    return None
+
+
+def _seen_is_bound(wait: Wait, seen: Seen) -> Refused | None:
+    if (seen.revision, seen.digest) != (wait.checkpoint_revision, wait.checkpoint_digest):
+        return StaleRevision({"seen_revision": seen.revision, "revision": wait.checkpoint_revision})
+    if seen.args_digest != wait.args_digest or not arguments_intact(wait.tool_call):
+        return ArgsChanged()
+    return None
+
+
+def arguments_intact(call: ToolCall) -> bool:
+    """True while the stored argument bytes have the digest that the call was recorded with."""
+    try:
+        return digest(call_arguments(call)) == call.args_digest
+    except InvalidTag:
+        return False
+
+
+def _clock(moment: Any) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def wait_expire(*, wait_id: UUID) -> bool:
+    """Expire an open wait whose deadline has passed, with a wakeup that tells the run. Called by the sweep."""
+    with transaction.atomic():
+        run = run_lock(Wait.objects.values_list("run_id", flat=True).get(id=wait_id))
+        changed = Wait.objects.filter(id=wait_id, status=WaitStatus.OPEN, deadline__lte=ClockTimestamp()).update(
+            status=WaitStatus.EXPIRED, status_reason="nobody decided in time", closed_at=ClockTimestamp()
+        )
+        if not changed:
+            return False
+        wakeup_write(
+            tenant_id=run.tenant_id,
+            run_id=run.id,
+            wait_id=wait_id,
+            cause=WakeupCause.TIMER,
+            dedupe_key=f"wait:{wait_id}:TIMER",
+        )
+        if run.status == RunStatus.WAITING:
+            run_move(run, RunStatus.QUEUED, cause="WAIT_EXPIRED", actor="system:sweep")
+            hint_run(run_id=run.id)
+    return True
+
+
+def waits_cancel(*, run_id: UUID, why: str) -> int:
+    """Cancel every live wait of a run, in the transaction that closes it."""
+    live = Wait.objects.filter(run_id=run_id, status__in=sorted(LIVE_WAIT))
+    return live.update(status=WaitStatus.CANCELLED, status_reason=why, closed_at=ClockTimestamp())
+
+
+def waits_supersede(*, run: Run, cause: WakeupCause, why: str) -> int:
+    """Take back every live wait before the head moves (ruling 9), each with a wakeup of that cause.
+
+    Lease, run and head are locked. An open wait becomes SUPERSEDED, a decided one INVALIDATED; its decision stays as
+    evidence, and its older pending wakeup is cancelled.
+    """
+    waits = list(Wait.objects.select_for_update(no_key=True).filter(run=run, status__in=sorted(LIVE_WAIT)))
+    for wait in waits:
+        is_open = wait.status == WaitStatus.OPEN
+        _close_wait(wait, WaitStatus.SUPERSEDED if is_open else WaitStatus.INVALIDATED, why)
+        wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.CANCELLED)
+        wakeup_write(
+            tenant_id=run.tenant_id,
+            run_id=run.id,
+            wait_id=wait.id,
+            cause=cause,
+            dedupe_key=f"wait:{wait.id}:{cause}",
+        )
+    return len(waits)
+
+
+def wait_invalidate(wait: Wait, *, why: str) -> None:
+    """Void a decided wait whose check failed before dispatch (ruling 31); its wakeup is REFUSED."""
+    _close_wait(wait, WaitStatus.INVALIDATED, why)
+    wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.REFUSED)
+
+
+def wait_consume(wait: Wait, *, fence: int) -> bool:
+    """Consume a decided wait and its wakeup under the fence. False when it is no longer decided."""
+    changed = Wait.objects.filter(id=wait.id, status=wait.status).update(status=WaitStatus.CONSUMED)
+    wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.CONSUMED, fence=fence)
+    return bool(changed)
+
+
+def wait_lock(wait_id: UUID) -> Wait:
+    """Lock a wait, after lease, run, head and call (ruling 37)."""
+    return Wait.objects.select_for_update(no_key=True).get(id=wait_id)
+
+
+def _close_wait(wait: Wait, status: WaitStatus, why: str) -> None:
+    Wait.objects.filter(id=wait.id, status=wait.status).update(
+        status=status, status_reason=why, closed_at=ClockTimestamp()
+    )
+    hint_changed(tenant_id=wait.tenant_id, run_id=wait.run_id)

@@ -1,0 +1,94 @@
+"""The conversation that the next model request is built from: rebuilt from stored turns, results and notices."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from receipts.selectors import TurnRecord, result_bytes, sealed_turns
+from receipts.states import CallStatus, Disposition
+from runs.canonical import canonical, digest
+from runs.selectors import messages_of
+from runtime.contracts import ProposedCall
+
+_CLOSED = {
+    CallStatus.DENIED: "denied by policy",
+    CallStatus.REJECTED: "rejected",
+    CallStatus.CANCELLED: "not sent",
+    CallStatus.UNCERTAIN: "sent, and nobody knows whether it happened; it will not be sent again",
+}
+
+
+@dataclass
+class Conversation:
+    """Messages in order, with a running digest so that a request's digest costs only what is new."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    chain: str = ""
+
+    def add(self, message: dict[str, Any]) -> None:
+        """Append one message."""
+        self.chain = digest(canonical({"before": self.chain, "message": message}))
+        self.messages.append(message)
+
+    def add_turn(self, turn_no: int, text: str, proposals: tuple[ProposedCall, ...]) -> None:
+        """Append what the model said and proposed."""
+        calls = [
+            {"id": message_id(turn_no, ordinal), "tool": call.tool, "arguments": call.arguments}
+            for ordinal, call in enumerate(proposals)
+        ]
+        self.add({"role": "assistant", "text": text, "calls": calls})
+
+    def add_answer(self, turn_no: int, ordinal: int, tool: str, *, ok: bool, value: dict[str, Any]) -> None:
+        """Append what became of one proposal."""
+        self.add({"role": "tool", "id": message_id(turn_no, ordinal), "tool": tool, "ok": ok, "value": value})
+
+
+def message_id(turn_no: int, ordinal: int) -> str:
+    """The id by which the model's conversation knows a proposal: stable, and made by us."""
+    return f"t{turn_no}-{ordinal}"
+
+
+def rebuild(run: Any) -> Conversation:
+    """The conversation of a run from what is stored, for a worker that takes over."""
+    conversation = Conversation()
+    notices = list(messages_of(run))
+    _add_messages(conversation, notices, after_turn=0)
+    for turn in sealed_turns(tenant_id=run.tenant_id, run_id=run.id):
+        proposals = tuple(ProposedCall(call["tool"], call["arguments"]) for call in turn.proposed)
+        conversation.add_turn(turn.turn_no, turn.text, proposals)
+        _add_answers(conversation, turn)
+        _add_messages(conversation, notices, after_turn=turn.turn_no)
+    return conversation
+
+
+def _add_messages(conversation: Conversation, notices: list[Any], *, after_turn: int) -> None:
+    for row, text in notices:
+        if row.after_turn == after_turn:
+            conversation.add({"role": row.role, "text": text})
+
+
+def _add_answers(conversation: Conversation, turn: TurnRecord) -> None:
+    for proposal in turn.proposals:
+        told = _answer_of(proposal)
+        if told is not None:
+            ok, value = told
+            conversation.add_answer(turn.turn_no, proposal.ordinal, proposal.tool, ok=ok, value=value)
+
+
+def _answer_of(proposal: Any) -> tuple[bool, dict[str, Any]] | None:
+    if proposal.disposition == Disposition.REFUSED:
+        return False, {"error": proposal.refusal}
+    if proposal.disposition == Disposition.FINISH:
+        return None
+    return call_answer(proposal.tool_call)
+
+
+def call_answer(call: Any) -> tuple[bool, dict[str, Any]] | None:
+    """What the model is told about a call: its result, or why there is none; None while that is open."""
+    result = getattr(call, "result", None)
+    if result is not None:
+        return result.ok, json.loads(result_bytes(result))
+    if call.status in _CLOSED:
+        why = _CLOSED[CallStatus(call.status)]
+        return False, {"error": f"{why}: {call.error}" if call.error else why}
+    return None

@@ -1,0 +1,154 @@
+"""How a worker gives a run back: park it, adopt a stop and close it, fail it, settle it. Each is one transaction."""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from approvals.services import waits_cancel
+from checkpoints.errors import Unreadable
+from checkpoints.selectors import load_head
+from checkpoints.services import checkpoint_save, head_lock
+from checkpoints.statements import Candidate, prepare
+from checkpoints.states import Phase, Trigger
+from receipts.services import calls_cancel, unknown_reads_release
+from runs.leases import lease_lock
+from runs.services import refusal_record, run_lock, run_move, stop_adopt
+from runs.states import Holding, HoldReason, RefusalKind, RunStatus
+from runs.wakeups import hint_run, wakeup_pending, wakeups_cancel
+from runtime.session import LeaseLost
+
+
+@contextmanager
+def held_run(holding: Holding) -> Any:
+    """One transaction with the lease proved and locked, then the run locked. Yields (run, stop requested).
+
+    Raises LeaseLost when the lease is not held any more; then nothing is written.
+    """
+    with transaction.atomic():
+        lease = lease_lock(holding)
+        if lease is None:
+            raise LeaseLost
+        yield run_lock(holding.run_id), lease.stop_requested
+
+
+def park(
+    holding: Holding,
+    to: RunStatus,
+    *,
+    cause: str,
+    hold_reason: HoldReason | None = None,
+    detail: str = "",
+    blocked: Callable[[], bool] = lambda: True,
+) -> None:
+    """Free the lease without ending the run (rulings 23 and 27).
+
+    A stop that came meanwhile is adopted instead. The run goes to QUEUED instead when a wakeup is pending or the
+    blocker is gone, both read under the run's lock.
+    """
+    with held_run(holding) as (run, stopping):
+        if not stopping:
+            if wakeup_pending(run_id=run.id) or not blocked():
+                run_move(run, RunStatus.QUEUED, cause="WOKEN", actor=worker(holding), fence=holding.fence)
+                hint_run(run_id=run.id)
+            else:
+                run_move(
+                    run,
+                    to,
+                    cause=cause,
+                    actor=worker(holding),
+                    fence=holding.fence,
+                    hold_reason=hold_reason,
+                    detail=detail[:500],
+                )
+            return
+    stop(holding)
+
+
+def adopt(holding: Holding) -> None:
+    """Adopt an open stop: request ADOPTED, run STOPPING. Also called by the heartbeat while a call is in flight."""
+    with held_run(holding) as (run, stopping):
+        if stopping:
+            stop_adopt(run=run, fence=holding.fence, actor=worker(holding))
+
+
+def stop(holding: Holding) -> None:
+    """Adopt the stop and close the run: unsent calls, waits and wakeups cancelled, a STOPPED revision, CANCELLED.
+
+    Calls of unknown outcome stay as they are; they outlive the run (T22).
+    """
+    adopt(holding)
+    with held_run(holding) as (run, _):
+        close_stopped(run, fence=holding.fence, actor=worker(holding), save=True)
+
+
+def close_stopped(run: Any, *, fence: int | None, actor: str, save: bool) -> None:
+    """Close a stopped run, with lease and run locked. `save` adds the closing revision, which may fail (X01)."""
+    head_lock(run.id)
+    calls_cancel(run_id=run.id, why="the run was stopped")
+    waits_cancel(run_id=run.id, why="the run was stopped")
+    wakeups_cancel(run_id=run.id)
+    unknown_reads_release(run_id=run.id)
+    if save:
+        _save_closing(run, Phase.STOPPED, fence or 0)
+    run_move(run, RunStatus.CANCELLED, cause="STOPPED", actor=actor, fence=fence, detail="stopped")
+
+
+def _save_closing(run: Any, phase: Phase, fence: int) -> None:
+    try:
+        position = load_head(run)
+    except Unreadable as error:
+        refusal_record(
+            tenant_id=run.tenant_id, run_id=run.id, kind=RefusalKind(error.kind), fence=fence, detail={"at": "closing"}
+        )
+        return
+    snapshot = position.snapshot.model_copy(
+        update={
+            "revision": position.revision + 1,
+            "parent_digest": position.digest,
+            "phase": phase,
+            "next_node": "none",
+        }
+    )
+    checkpoint_save(prepare(Candidate(snapshot, Trigger.CLOSING)), fence=fence)
+
+
+def fail(holding: Holding, why: str) -> None:
+    """End the run as FAILED. Its facts stand; unsent calls are cancelled."""
+    with held_run(holding) as (run, stopping):
+        if not stopping:
+            head_lock(run.id)
+            calls_cancel(run_id=run.id, why="the run failed")
+            unknown_reads_release(run_id=run.id)
+            wakeups_cancel(run_id=run.id)
+            run_move(
+                run, RunStatus.FAILED, cause="FAILED", actor=worker(holding), fence=holding.fence, detail=why[:500]
+            )
+            return
+    stop(holding)
+
+
+def refuse_resume(holding: Holding, kind: str, found: str, subject_id: UUID | None = None) -> None:
+    """Hold a run that can't be resumed, with a refusal of its own kind. A person may try again."""
+    park(
+        holding,
+        RunStatus.HELD,
+        cause="RESUME_REFUSED",
+        hold_reason=HoldReason.RESUME_REFUSED,
+        detail=f"{kind}: {found}",
+    )
+    refusal_record(
+        tenant_id=holding.tenant_id,
+        run_id=holding.run_id,
+        kind=RefusalKind(kind),
+        fence=holding.fence,
+        subject_id=subject_id,
+        detail={"found": found[:500]},
+    )
+
+
+def worker(holding: Holding) -> str:
+    """The actor label of the worker that holds this lease."""
+    return f"worker:{holding.owner}"

@@ -1,0 +1,77 @@
+"""The heartbeat of a held lease: a thread that renews it, notices a loss, and adopts a stop while a call is in flight."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from django.conf import settings
+from django.db import connection
+from django.db.utils import Error as DatabaseError
+
+from runs.leases import lease_renew
+from runs.states import Holding
+
+STEP_MARGIN_SECONDS = 30.0
+
+logger = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """Renews a lease until it is closed, lost, or the step's deadline has passed (T31)."""
+
+    def __init__(self, holding: Holding, adopt_stop: Callable[[], None]) -> None:
+        self.holding = holding
+        self.lost = False
+        self._adopt_stop = adopt_stop
+        self._adopted = False
+        self._deadline = time.monotonic() + STEP_MARGIN_SECONDS
+        self._closed = threading.Event()
+        self._stop_seen = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"heartbeat-{holding.run_id}", daemon=True)
+
+    def __enter__(self) -> "Heartbeat":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._closed.set()
+        self._stop_seen.set()
+        self._thread.join()
+
+    @property
+    def stop_seen(self) -> bool:
+        return self._stop_seen.is_set()
+
+    def allow(self, seconds: float) -> None:
+        """Let the next step last this long; a worker that hangs longer is not renewed any more."""
+        self._deadline = time.monotonic() + seconds + STEP_MARGIN_SECONDS
+
+    def pause(self, seconds: float) -> None:
+        """Wait before a retry. A stop ends the wait."""
+        self._stop_seen.wait(seconds)
+
+    def _run(self) -> None:
+        while not self._closed.wait(settings.HEARTBEAT_SECONDS):
+            if time.monotonic() > self._deadline:
+                self.lost = True
+                break
+            try:
+                self._beat()
+            except DatabaseError as error:
+                logger.warning("heartbeat of run %s failed: %s", self.holding.run_id, error)
+                connection.close()
+            if self.lost:
+                break
+        connection.close()
+
+    def _beat(self) -> None:
+        held, stopping = lease_renew(self.holding)
+        if not held:
+            self.lost = True
+            self._stop_seen.set()
+        elif stopping and not self._adopted:
+            self._adopt_stop()
+            self._adopted = True
+            self._stop_seen.set()

@@ -1,0 +1,213 @@
+"""The hosts: they bind what a model proposed to tools and keys, and run one attempt of a tool or a model call.
+
+A host never writes a row. It says what one try gave; the loop records it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from accounts.keys import new_id
+from receipts.statements import NewCall, NewProposal
+from receipts.states import Disposition
+from runs.canonical import NotCanonical, canonical, digest, idempotency_key, intent_key
+from runs.faults import reach
+from runtime.contracts import (
+    AgentSpec,
+    Arguments,
+    Gateway,
+    ModelFailed,
+    ModelRequest,
+    ModelRetryable,
+    ModelTurn,
+    ModelUnknown,
+    PriorResult,
+    ProposedCall,
+    Tool,
+    ToolContext,
+    ToolFailed,
+    ToolOutcome,
+    ToolRetryable,
+    ToolUnknown,
+)
+from runtime.tools.finish import FINISH
+from runtime.tools.registry import definition_hash
+
+REFUSAL_LIMIT = 500
+STEP_NAME_LIMIT = 200
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A proposal bound to a tool: a new call with its completed arguments, a known call, a refusal, or the end."""
+
+    proposal: NewProposal
+    call: NewCall | None = None
+    tool: Tool | None = None
+    args: Arguments | None = None
+
+
+class _Unusable(ValueError):
+    """The proposal can't be used; the text goes to the model."""
+
+
+def bind_turn(
+    turn: ModelTurn,
+    *,
+    spec: AgentSpec,
+    run_id: UUID,
+    results: Sequence[PriorResult],
+    live_keys: Mapping[str, UUID],
+    first_ordinal: int,
+) -> list[Bound]:
+    """Bind every proposal of a turn, in order. A key that is already live in the run, or earlier in this turn, is reused."""
+    keys = dict(live_keys)
+    bound: list[Bound] = []
+    for ordinal, proposed in enumerate(turn.proposals):
+        if proposed.tool == FINISH.key:
+            bound.append(_bind_finish(ordinal, proposed, alone=len(turn.proposals) == 1))
+            continue
+        item = _bind(ordinal, proposed, spec, run_id, results, keys, first_ordinal + ordinal)
+        if item.call is not None:
+            keys[item.call.idempotency_key] = item.call.id
+        bound.append(item)
+    return bound
+
+
+def _bind_finish(ordinal: int, proposed: ProposedCall, *, alone: bool) -> Bound:
+    args_digest = _digest_of(proposed.arguments)
+    if alone:
+        return Bound(NewProposal(ordinal, FINISH.key, args_digest, Disposition.FINISH))
+    why = "finish must be proposed alone, when nothing is left to do"
+    return Bound(NewProposal(ordinal, FINISH.key, args_digest, Disposition.REFUSED, refusal=why))
+
+
+def _bind(
+    ordinal: int,
+    proposed: ProposedCall,
+    spec: AgentSpec,
+    run_id: UUID,
+    results: Sequence[PriorResult],
+    keys: Mapping[str, UUID],
+    call_ordinal: int,
+) -> Bound:
+    tool = next((tool for tool in spec.tools if tool.key == proposed.tool), None)
+    try:
+        if tool is None:
+            raise _Unusable(f"unknown tool {proposed.tool}")
+        args, plain, step_name = _complete(tool, proposed, results)
+    except (_Unusable, NotCanonical) as error:
+        args_digest = _digest_of(proposed.arguments)
+        return Bound(
+            NewProposal(
+                ordinal, proposed.tool[:200], args_digest, Disposition.REFUSED, refusal=str(error)[:REFUSAL_LIMIT]
+            )
+        )
+    value = args.model_dump(mode="json")
+    key = idempotency_key(run_id=run_id, step_name=step_name, args=value)
+    if key in keys:
+        return Bound(NewProposal(ordinal, tool.key, digest(plain), Disposition.REUSED, call=keys[key]), tool=tool)
+    call = NewCall(
+        id=new_id(),
+        ordinal=call_ordinal,
+        tool=tool.key,
+        tool_version=tool.version,
+        tool_hash=definition_hash(tool),
+        effect_class=tool.effect_class,
+        step_name=step_name,
+        args=plain,
+        args_digest=digest(plain),
+        idempotency_key=key,
+        intent_key=intent_key(step_name=step_name, args=value),
+        timeout=tool.timeout_seconds,
+    )
+    return Bound(NewProposal(ordinal, tool.key, call.args_digest, Disposition.NEW, call=call.id), call, tool, args)
+
+
+def _complete(tool: Tool, proposed: ProposedCall, results: Sequence[PriorResult]) -> tuple[Arguments, bytes, str]:
+    try:
+        canonical(proposed.arguments)
+        args = tool.complete(tool.arguments.model_validate(proposed.arguments), results)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "arguments"
+        raise _Unusable(f"{place}: {first['msg']}") from error
+    except NotCanonical:
+        raise
+    except ValueError as error:
+        raise _Unusable(str(error)) from error
+    step_name = f"{tool.key}/{tool.step_label(args)}"
+    if len(step_name) > STEP_NAME_LIMIT:
+        raise _Unusable(f"the step name is longer than {STEP_NAME_LIMIT} characters")
+    return args, canonical(args.model_dump(mode="json")), step_name
+
+
+def _digest_of(arguments: Any) -> str:
+    """A digest of proposed arguments that may not be canonical; identifies what was refused without keeping it."""
+    try:
+        return digest(canonical(arguments))
+    except NotCanonical:
+        return digest(repr(arguments).encode("utf-8", "surrogatepass"))
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What one attempt of a tool gave. Exactly one of the four holds."""
+
+    outcome: ToolOutcome | None = None
+    value: bytes = b""
+    failed: str = ""
+    retryable: str = ""
+    unknown: str = ""
+
+
+def try_tool(tool: Tool, context: ToolContext, args: Arguments) -> Tried:
+    """Run one attempt. Anything that is not a clear answer is unknown, never a failure."""
+    try:
+        outcome = tool.run(context, args)
+        reach("after_response", tool.key)
+        return Tried(outcome=outcome, value=canonical(outcome.value))
+    except ToolFailed as error:
+        return Tried(failed=_said(error))
+    except ToolRetryable as error:
+        return Tried(retryable=_said(error))
+    except ToolUnknown as error:
+        return Tried(unknown=_said(error))
+    except NotCanonical as error:
+        return Tried(unknown=f"answered, but the answer can't be stored: {_said(error)}")
+    except Exception as error:  # noqa: BLE001 - a tool's own bug after sending must not pass for "did not happen"
+        return Tried(unknown=f"the tool broke off: {type(error).__name__}: {_said(error)}")
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What one try of a model call gave. Exactly one of the three holds."""
+
+    turn: ModelTurn | None = None
+    body: bytes = b""
+    again: str = ""
+    unknown: str = ""
+    failed: str = ""
+
+
+def try_model(gateway: Gateway, request: ModelRequest) -> Asking:
+    """Ask once."""
+    try:
+        turn = gateway.ask(request)
+        proposals = [{"tool": call.tool, "arguments": call.arguments} for call in turn.proposals]
+        return Asking(turn=turn, body=canonical({"text": turn.text, "proposals": proposals}))
+    except ModelRetryable as error:
+        return Asking(again=_said(error))
+    except ModelUnknown as error:
+        return Asking(unknown=_said(error))
+    except ModelFailed as error:
+        return Asking(failed=_said(error))
+    except NotCanonical as error:
+        return Asking(failed=f"the answer can't be stored: {_said(error)}")
+
+
+def _said(error: Exception) -> str:
+    return str(error)[:REFUSAL_LIMIT]

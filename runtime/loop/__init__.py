@@ -1,0 +1,65 @@
+"""The agent loop: take the lease, restore under it, then one step after the other until the run is given back.
+
+Read it in the order in which a run lives: think (ask the model, seal its turn), route (policy), act (send a call, record
+its result), wait (wake from a decision), verify (finish). Every step ends in one commit; nothing is sent inside one.
+"""
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from uuid import UUID
+
+from checkpoints.states import Phase
+from runs.faults import reach
+from runs.leases import lease_acquire
+from runtime.ending import adopt, stop
+from runtime.heartbeat import Heartbeat
+from runtime.loop.act import await_result
+from runtime.loop.route import route
+from runtime.loop.think import think
+from runtime.loop.verify import verify
+from runtime.loop.wake import wake
+from runtime.recovery import restore
+from runtime.session import LeaseLost, Session
+
+logger = logging.getLogger(__name__)
+
+# A step returns True to go on and False when the run was given back.
+STEPS: dict[str, Callable[[Session], bool]] = {
+    Phase.READY_TO_DECIDE: think,
+    Phase.DECISION_RECORDED: route,
+    Phase.AWAITING_APPROVAL: wake,
+    Phase.AWAITING_TOOL_RESULT: await_result,
+    Phase.TOOL_RESULT_RECORDED: route,
+    Phase.READY_TO_VERIFY: verify,
+}
+
+
+def drive(run_id: UUID) -> None:
+    """Continue a run as far as it goes. A no-op when there is nothing to take. Called by the Celery task only."""
+    holding = lease_acquire(run_id=run_id, owner=owner_name())
+    if holding is None:
+        return
+    reach("after_acquire")
+    try:
+        with Heartbeat(holding, lambda: adopt(holding)) as heartbeat:
+            session = restore(holding, heartbeat)
+            while session is not None and _step(session):
+                pass
+    except LeaseLost:
+        logger.warning("run %s: the lease under fence %s is lost, nothing more is written", run_id, holding.fence)
+
+
+def _step(session: Session) -> bool:
+    if session.heartbeat.lost:
+        raise LeaseLost
+    if session.heartbeat.stop_seen and session.sending is None:
+        stop(session.holding)
+        return False
+    return STEPS[session.snapshot.phase](session)
+
+
+def owner_name() -> str:
+    """The name of this worker process."""
+    return f"{socket.gethostname()}-{os.getpid()}"

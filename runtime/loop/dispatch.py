@@ -1,0 +1,120 @@
+"""Dispatch: commit that a call is sent, under fence, stop and budget, before anything is sent."""
+
+import json
+from typing import Any
+
+from django.db import transaction
+
+from approvals.services import wait_consume
+from checkpoints.statements import Candidate, prepare, save_params
+from checkpoints.states import Phase, Trigger
+from receipts.selectors import call_arguments
+from receipts.services import ReportText, claim_take, publication_exists, report_version_store
+from receipts.states import EffectClass
+from runs.leases import lease_lock
+from runs.live import hint_changed
+from runs.statements import Purse, fence_params
+from runtime.contracts import Arguments, Tool
+from runtime.loop.budget import TOOL_RESERVE, not_started
+from runtime.registry import tool_of
+from runtime.session import LeaseLost, Sending, Session
+from runtime.statements import DISPATCH_AGAIN, DISPATCH_CALL, Written, write
+
+
+class _NotSent(Exception):
+    """Rolls the dispatch back: new work may not start now."""
+
+    def __init__(self, written: Written) -> None:
+        super().__init__()
+        self.written = written
+
+
+def dispatch_first(session: Session, call: Any, *, authorised_by: str, wait: Any = None) -> bool:
+    """Send a recorded call for the first time. One commit: [wait and wakeup CONSUMED, claim, call DISPATCHED with its
+    attempt, publication DISPATCHED, head AWAITING_TOOL_RESULT, budget] (ruling 4).
+
+    Returns False when the run was given back instead.
+    """
+    tool, args = bound_tool(session, call)
+    snapshot = session.next_snapshot(Phase.AWAITING_TOOL_RESULT, node="act")
+    prepared = prepare(Candidate(snapshot, Trigger.CURSOR, go=True))
+    params = fence_params(session.holding) | save_params([prepared], key_id=session.key_id)
+    params |= _dispatch_params(call, tool, authorised_by, ["PROPOSED", "AWAITING_APPROVAL"])
+    purse = Purse().reserve(call.id, call.attempts + 1, TOOL_RESERVE)
+    try:
+        with transaction.atomic():
+            if lease_lock(session.holding) is None:
+                raise LeaseLost
+            if wait is not None and not wait_consume(wait, fence=session.holding.fence):
+                raise LeaseLost
+            prepare_effect(session, call, tool, args)
+            written = write(DISPATCH_CALL, params | purse.params())
+            if written.started is None:
+                raise _NotSent(written)
+    except _NotSent as refused:
+        return not_started(session, refused.written)
+    session.moved(snapshot, prepared.digest)
+    _now_sending(session, call, tool, args, written)
+    return True
+
+
+def dispatch_again(session: Session, call: Any, *, authorised_by: str) -> bool:
+    """Send the same logical call another time: same id, same key, one attempt more. The head does not move."""
+    tool, args = bound_tool(session, call)
+    params = fence_params(session.holding) | _dispatch_params(call, tool, authorised_by, ["UNCERTAIN", "RETRY_WAIT"])
+    purse = Purse().reserve(call.id, call.attempts + 1, TOOL_RESERVE)
+    written = write(DISPATCH_AGAIN, params | purse.params())
+    if written.started is None:
+        return not_started(session, written)
+    _now_sending(session, call, tool, args, written)
+    return True
+
+
+def bound_tool(session: Session, call: Any) -> tuple[Tool, Arguments]:
+    """The pinned tool of a stored call, and its arguments read back from the stored canonical bytes."""
+    tool = tool_of(session.spec, call.tool)
+    if tool is None:
+        raise LookupError(f"the pinned agent version has no tool {call.tool}")
+    return tool, tool.arguments.model_validate(json.loads(call_arguments(call)))
+
+
+def prepare_effect(session: Session, call: Any, tool: Tool, args: Arguments) -> None:
+    """Before a call with an effect is asked for or sent: its claim on the lineage, and the version it would publish."""
+    if tool.effect_class != EffectClass.READ_ONLY:
+        claim_take(call, lineage_id=session.run.lineage_id)
+    if not tool.publishes or publication_exists(call):
+        return
+    draft = tool.draft(args, session.results)
+    if draft is None:
+        raise LookupError(f"{tool.key} publishes, but drafts nothing")
+    report_version_store(
+        call,
+        ReportText(draft.slug, draft.title, draft.body, draft.source_calls),
+        thread_id=session.run.thread_id,
+        fence=session.holding.fence,
+        channel=tool.publishes,
+    )
+
+
+def _dispatch_params(call: Any, tool: Tool, authorised_by: str, sources: list[str]) -> dict[str, Any]:
+    return {
+        "call": call.id,
+        "call_from": sources,
+        "call_timeout": tool.timeout_seconds,
+        "call_authorised_by": authorised_by,
+    }
+
+
+def _now_sending(session: Session, call: Any, tool: Tool, args: Arguments, written: Written) -> None:
+    if written.started is None:
+        raise LeaseLost
+    session.sending = Sending(
+        call_id=call.id,
+        attempt=written.started,
+        tool=tool,
+        args=args,
+        args_digest=call.args_digest,
+        step_name=call.step_name,
+        key=call.idempotency_key,
+    )
+    hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)

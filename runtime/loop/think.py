@@ -1,0 +1,283 @@
+"""Think: ask the model for one turn, and seal the turn with its ordered proposals, the decision and a first dispatch."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from accounts.keys import new_id
+from accounts.selectors import sealed_body
+from approvals.policies import POLICY_VERSION, rule_on
+from approvals.states import PolicyOutcome
+from checkpoints.statements import Candidate, Prepared, prepare, save_params
+from checkpoints.states import Phase, Trigger
+from receipts.selectors import call_now, open_turn
+from receipts.services import attempt_find, attempt_lost, attempt_refused, model_call_failed
+from receipts.statements import NewCall, call_params
+from receipts.states import Disposition, EffectClass
+from runs.canonical import canonical, digest
+from runs.faults import reach
+from runs.live import hint_changed
+from runs.services import budget_hold_unknown, budget_release
+from runs.statements import Purse, fence_params
+from runtime.contracts import ModelRequest, ModelTurn
+from runtime.conversation import call_answer
+from runtime.ending import fail, held_run
+from runtime.hosts import Asking, Bound, bind_turn, try_model
+from runtime.loop.budget import MODEL_RESERVE, TOOL_RESERVE, not_started
+from runtime.registry import model_name
+from runtime.session import Asked, LeaseLost, Sending, Session
+from runtime.statements import ASK_FIRST, ASK_RETRY, SEAL_TURN, write
+from runtime.tools.finish import FINISH
+from runtime.tools.registry import tool_spec
+
+MODEL_TIMEOUT_SECONDS = 60.0
+
+
+def think(session: Session) -> bool:
+    """Ask the model, once, and seal what it says."""
+    if session.asked is None and not _ask(session):
+        return False
+    asked = session.asked
+    if asked is None:
+        raise LeaseLost
+    session.asked = None
+    reach("after_model_dispatch_commit")
+    session.heartbeat.allow(MODEL_TIMEOUT_SECONDS)
+    answer = try_model(session.gateway, request(session, asked.turn_no))
+    reach("after_model_response")
+    if answer.turn is None:
+        return _no_turn(session, asked, answer)
+    return _seal(session, asked, answer.turn, answer.body)
+
+
+def request(session: Session, turn_no: int) -> ModelRequest:
+    """The request of one turn, built from the conversation."""
+    spec = session.spec
+    return ModelRequest(
+        agent=spec.key,
+        model=model_name(spec),
+        instructions=spec.instructions,
+        goal=session.snapshot.contract.goal,
+        turn_no=turn_no,
+        inputs=tuple(sorted(session.inputs)),
+        history=tuple(session.conversation.messages),
+        tools=(*(tool_spec(tool) for tool in spec.tools), FINISH),
+        timeout_seconds=MODEL_TIMEOUT_SECONDS,
+    )
+
+
+def request_digest(session: Session, turn_no: int) -> str:
+    """The digest of a request: the pinned manifest, the goal, the turn and the conversation's running digest."""
+    return digest(
+        canonical(
+            {
+                "manifest": session.snapshot.manifest_digest,
+                "goal": session.snapshot.contract.goal,
+                "turn": turn_no,
+                "conversation": session.conversation.chain,
+            }
+        )
+    )
+
+
+def ask_params(session: Session, turn_no: int, *, revision: int) -> dict[str, Any]:
+    """The parameters of a model call that is dispatched for the first time."""
+    return {
+        "ask_id": new_id(),
+        "ask_turn": turn_no,
+        "ask_revision": revision,
+        "ask_model": model_name(session.spec),
+        "ask_digest": request_digest(session, turn_no),
+        "ask_timeout": MODEL_TIMEOUT_SECONDS,
+    }
+
+
+def _ask(session: Session) -> bool:
+    """Commit the dispatch of the next turn, or of another attempt at the open one, before anything is sent."""
+    pending = open_turn(run_id=session.run.id)
+    turn_no = pending.turn_no if pending else session.snapshot.turn_no + 1
+    if turn_no > session.spec.turn_limit:
+        fail(session.holding, f"no end after {session.spec.turn_limit} turns")
+        return False
+    if pending is not None and pending.attempts >= settings.MAX_ATTEMPTS + session.run.max_takeovers:
+        fail(session.holding, f"turn {turn_no} got no answer in {pending.attempts} attempts")
+        return False
+    params = fence_params(session.holding) | ask_params(session, turn_no, revision=session.snapshot.revision)
+    if pending is not None:
+        params["ask_id"] = pending.id
+    attempt = pending.attempts + 1 if pending else 1
+    purse = Purse().reserve(params["ask_id"], attempt, MODEL_RESERVE)
+    written = write(ASK_RETRY if pending else ASK_FIRST, params | purse.params())
+    if written.started is None:
+        return not_started(session, written)
+    session.asked = Asked(params["ask_id"], turn_no, written.started)
+    hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
+    return True
+
+
+def _no_turn(session: Session, asked: Asked, answer: Asking) -> bool:
+    """Record a try that gave no turn. A model call changes nothing outside, so it is asked again (F05)."""
+    with held_run(session.holding) as (run, _):
+        attempt = attempt_find(receipt_id=asked.id, attempt_no=asked.attempt)
+        if answer.failed:
+            model_call_failed(asked.id, attempt_no=asked.attempt, why=answer.failed)
+            budget_release(run_id=run.id, receipt_id=asked.id, attempt_no=asked.attempt)
+        elif answer.again:
+            attempt_refused(attempt, why=answer.again, retry_in=_backoff(asked.attempt))
+            budget_release(run_id=run.id, receipt_id=asked.id, attempt_no=asked.attempt)
+        else:
+            attempt_lost(attempt, why=answer.unknown)
+            budget_hold_unknown(run_id=run.id, receipt_id=asked.id, attempt_no=asked.attempt)
+    if answer.failed or asked.attempt >= settings.MAX_ATTEMPTS:
+        why = answer.failed or answer.again or answer.unknown
+        fail(session.holding, f"the model gave no turn {asked.turn_no} after {asked.attempt} attempts: {why}")
+        return False
+    session.heartbeat.pause(_backoff(asked.attempt))
+    return True
+
+
+def _backoff(attempt: int) -> float:
+    seconds: float = settings.RETRY_BASE_SECONDS * 2 ** (attempt - 1)
+    return seconds
+
+
+def _seal(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> bool:
+    """One commit: the sealed turn, its proposals, the decision and, where policy asks nobody, the first dispatch."""
+    bound = bind_turn(
+        turn,
+        spec=session.spec,
+        run_id=session.run.id,
+        results=session.results,
+        live_keys=session.live_keys,
+        first_ordinal=session.ordinal + 1,
+    )
+    bound = _authorise_first(bound)
+    prepared = _decision(session, asked, bound)
+    params = fence_params(session.holding) | save_params(prepared, key_id=session.key_id)
+    params |= _turn_params(session, asked, turn, body) | call_params(
+        [item.call for item in bound if item.call], [item.proposal for item in bound], key_id=session.key_id
+    )
+    purse = _purse(asked, turn, bound)
+    written = write(SEAL_TURN, params | _policy_params(bound) | purse.params())
+    if not written.done:
+        raise LeaseLost
+    reach("after_turn_sealed")
+    reach("after_decision_saved")
+    _remember(session, asked, turn, bound, prepared, started=bool(written.started))
+    hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
+    return True
+
+
+def _authorise_first(bound: list[Bound]) -> list[Bound]:
+    """Mark the turn's first new call for dispatch in the same commit, if it only reads and policy asks nobody."""
+    index = next((i for i, item in enumerate(bound) if item.call), None)
+    if index is None:
+        return bound
+    call, tool = bound[index].call, bound[index].tool
+    if call is None or tool is None or tool.effect_class != EffectClass.READ_ONLY:
+        return bound
+    ruling = rule_on(tool_known=True, effect_class=tool.effect_class, local=tool.local)
+    if ruling.outcome != PolicyOutcome.ALLOW:
+        return bound
+    sent = NewCall(**{**vars(call), "send": True, "authorised_by": f"policy:{ruling.version}"})
+    return [*bound[:index], Bound(bound[index].proposal, sent, tool, bound[index].args), *bound[index + 1 :]]
+
+
+def _decision(session: Session, asked: Asked, bound: list[Bound]) -> list[Prepared]:
+    """The revision that the turn leads to; two candidates where a dispatch may or may not start with it."""
+    barrier = tuple(item.call.id for item in bound if item.call)
+    finishing = not bound or bound[0].proposal.disposition == Disposition.FINISH
+    if finishing:
+        options = [(Phase.READY_TO_VERIFY, "verify", None)]
+    elif not barrier:
+        options = [(Phase.READY_TO_DECIDE, "think", None)]
+    elif any(item.call and item.call.send for item in bound):
+        options = [(Phase.AWAITING_TOOL_RESULT, "act", True), (Phase.DECISION_RECORDED, "route", False)]
+    else:
+        options = [(Phase.DECISION_RECORDED, "route", None)]
+    return [
+        prepare(
+            Candidate(
+                session.next_snapshot(phase, node=node, turn_no=asked.turn_no, barrier=barrier), Trigger.CURSOR, go
+            )
+        )
+        for phase, node, go in options
+    ]
+
+
+def _turn_params(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> dict[str, Any]:
+    return {
+        "turn_id": asked.id,
+        "turn_no": asked.turn_no,
+        "turn_attempt": asked.attempt,
+        "turn_digest": digest(body),
+        "turn_response_id": turn.response_id[:200],
+        "turn_input": turn.input_tokens,
+        "turn_output": turn.output_tokens,
+        "kept_sha256": digest(body),
+        "kept_size": len(body),
+        "kept_body": sealed_body(key_id=session.key_id, plain=body),
+    }
+
+
+def _policy_params(bound: list[Bound]) -> dict[str, Any]:
+    rows = []
+    for item in bound:
+        if item.call and item.call.send:
+            ruling = rule_on(tool_known=True, effect_class=item.call.effect_class, local=False)
+            rows.append({"id": str(new_id()), "call": str(item.call.id), "rule": ruling.rule})
+    return {"policy_version": POLICY_VERSION, "policy": json.dumps(rows)}
+
+
+def _purse(asked: Asked, turn: ModelTurn, bound: list[Bound]) -> Purse:
+    used = {"model_calls": 1, "tokens": turn.input_tokens + turn.output_tokens}
+    purse = Purse().settle(asked.id, asked.attempt, MODEL_RESERVE, used)
+    for item in bound:
+        if item.call and item.call.send:
+            purse.reserve(item.call.id, 1, TOOL_RESERVE)
+    return purse
+
+
+def _remember(
+    session: Session, asked: Asked, turn: ModelTurn, bound: list[Bound], prepared: list[Prepared], *, started: bool
+) -> None:
+    chosen = next(item for item in prepared if item.candidate.go is None or item.candidate.go == started)
+    session.moved(chosen.candidate.snapshot, chosen.digest)
+    session.conversation.add_turn(asked.turn_no, turn.text, turn.proposals)
+    for item in bound:
+        _remember_proposal(session, asked.turn_no, item, started)
+
+
+def _remember_proposal(session: Session, turn_no: int, item: Bound, started: bool) -> None:
+    proposal = item.proposal
+    if proposal.disposition == Disposition.REFUSED:
+        session.conversation.add_answer(
+            turn_no, proposal.ordinal, proposal.tool, ok=False, value={"error": proposal.refusal}
+        )
+    elif proposal.disposition == Disposition.REUSED and proposal.call is not None:
+        _remember_reused(session, turn_no, proposal.ordinal, proposal.tool, proposal.call)
+    elif item.call is not None and item.tool is not None and item.args is not None:
+        session.ordinal = max(session.ordinal, item.call.ordinal)
+        session.live_keys[item.call.idempotency_key] = item.call.id
+        session.asked_for(item.call.id, turn_no, proposal.ordinal)
+        if item.call.send and started:
+            session.sending = Sending(
+                call_id=item.call.id,
+                attempt=1,
+                tool=item.tool,
+                args=item.args,
+                args_digest=item.call.args_digest,
+                step_name=item.call.step_name,
+                key=item.call.idempotency_key,
+            )
+
+
+def _remember_reused(session: Session, turn_no: int, ordinal: int, tool: str, call_id: UUID) -> None:
+    """Answer from the stored result, or later together with the call of this turn that it repeats."""
+    told = call_answer(call_now(id=call_id))
+    if told is None:
+        session.asked_for(call_id, turn_no, ordinal)
+    else:
+        session.conversation.add_answer(turn_no, ordinal, tool, ok=told[0], value=told[1])

@@ -1,0 +1,55 @@
+"""Verify: a run completes only when nothing that it promised is open (T39)."""
+
+from checkpoints.selectors import obligations_of
+from checkpoints.services import checkpoint_save, contract_now, head_lock
+from checkpoints.statements import Candidate, prepare
+from checkpoints.states import ObligationStatus, Phase, Trigger
+from receipts.services import unknown_reads_release
+from runs.faults import reach
+from runs.services import run_move
+from runs.states import HoldReason, RunStatus
+from runs.wakeups import wakeups_cancel
+from runtime.ending import held_run, park, stop, worker
+from runtime.session import LeaseLost, Session
+
+
+def verify(session: Session) -> bool:
+    """Finish the run, or hold it with the obligations that are open."""
+    open_promises = _open_promises(session)
+    if open_promises:
+        park(
+            session.holding,
+            RunStatus.HELD,
+            cause="OBLIGATION_OPEN",
+            hold_reason=HoldReason.OBLIGATION_OPEN,
+            detail="not done as promised: " + "; ".join(open_promises),
+            blocked=lambda: bool(_open_promises(session)),
+        )
+        return False
+    return _finish(session)
+
+
+def _open_promises(session: Session) -> list[str]:
+    rows = obligations_of(session.run.id)
+    return [row.statement for row in rows if row.status == ObligationStatus.OPEN]
+
+
+def _finish(session: Session) -> bool:
+    """One commit: FINISHED revision, run COMPLETED, lease free. A stop that came first wins (F15)."""
+    with held_run(session.holding) as (run, stopping):
+        if not stopping:
+            head_lock(run.id)
+            contract = session.snapshot.contract
+            now = contract_now(run_id=run.id, goal=contract.goal, version=contract.version)
+            snapshot = session.next_snapshot(Phase.FINISHED, node="none", contract=now, barrier=())
+            if not checkpoint_save(prepare(Candidate(snapshot, Trigger.CLOSING)), fence=session.holding.fence):
+                raise LeaseLost
+            unknown_reads_release(run_id=run.id)
+            wakeups_cancel(run_id=run.id)
+            run_move(
+                run, RunStatus.COMPLETED, cause="FINISHED", actor=worker(session.holding), fence=session.holding.fence
+            )
+    if stopping:
+        stop(session.holding)
+    reach("after_terminal_commit")
+    return False

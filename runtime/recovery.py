@@ -1,0 +1,131 @@
+"""Taking over: settle what the last holder left open, adopt a stop, then the resume guards in their order.
+
+The order is DESIGN.md ruling 12 and model.md section 3.4: attempts without an outcome first, then a stop, then identity,
+format, pins and references. Each refusal holds the run under a kind of its own.
+"""
+
+import json
+from typing import Any
+
+from accounts.selectors import current_data_key
+from checkpoints.errors import Unreadable
+from checkpoints.selectors import Position, load_head, obligations_of
+from receipts.selectors import calls_of, keyed_calls, open_attempts, result_bytes
+from receipts.services import attempt_lost, calls_cancel, unknown_reads_release
+from runs.canonical import canonical, digest
+from runs.selectors import run_inputs, run_now
+from runs.services import budget_hold_unknown, run_settle
+from runs.states import Holding, HoldReason, RecoveryPolicy, RunStatus, WakeupCause
+from runs.wakeups import wakeups_cancel, wakeups_consume
+from runtime.contracts import AgentSpec, PriorResult
+from runtime.conversation import rebuild
+from runtime.ending import held_run, park, refuse_resume, stop, worker
+from runtime.gateways import gateway
+from runtime.heartbeat import Heartbeat
+from runtime.registry import agents, manifest
+from runtime.session import Session
+
+_RESUMING_CAUSES = frozenset({WakeupCause.RECONCILED, WakeupCause.RESUME})
+
+
+def restore(holding: Holding, heartbeat: Heartbeat) -> Session | None:
+    """The session that the holder continues with, or None when the run was parked, settled or stopped instead."""
+    if settle_lost_attempts(holding):
+        stop(holding)
+        return None
+    run = run_now(holding.run_id)
+    if holding.takeover and run.recovery_policy == RecoveryPolicy.SETTLE:
+        settle_run(holding)
+        return None
+    if run.takeovers > run.max_takeovers:
+        park(
+            holding,
+            RunStatus.HELD,
+            cause="TAKEOVER_LIMIT",
+            hold_reason=HoldReason.TAKEOVER_LIMIT,
+            detail=f"{run.takeovers} workers lost this run",
+        )
+        return None
+    return _guarded(holding, heartbeat, run)
+
+
+def settle_lost_attempts(holding: Holding) -> bool:
+    """Mark every attempt of an older fence as unanswered and hold its budget. Returns whether a stop is requested."""
+    with held_run(holding) as (run, stopping):
+        for attempt in open_attempts(run_id=run.id, before_fence=holding.fence):
+            attempt_lost(attempt, why="its worker was lost before it could say")
+            receipt = attempt.tool_call_id or attempt.model_call_id
+            budget_hold_unknown(run_id=run.id, receipt_id=receipt, attempt_no=attempt.attempt_no)
+        wakeups_consume(run_id=run.id, fence=holding.fence, causes=_RESUMING_CAUSES)
+    return bool(stopping)
+
+
+def settle_run(holding: Holding) -> None:
+    """End a run by what is known, for the recovery policy SETTLE: nothing is repeated, nothing is guessed."""
+    with held_run(holding) as (run, stopping):
+        if not stopping:
+            calls_cancel(run_id=run.id, why="the run was settled")
+            wakeups_cancel(run_id=run.id)
+            unknown_reads_release(run_id=run.id)
+            open_promises = [row.step_name for row in obligations_of(run.id) if row.status == "OPEN"]
+            run_settle(run, actor=worker(holding), fence=holding.fence, open_obligations=open_promises)
+            return
+    stop(holding)
+
+
+def _guarded(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session | None:
+    try:
+        position = load_head(run)
+        spec = _pinned_spec(run, position)
+        results = _results(position)
+    except Unreadable as error:
+        refuse_resume(holding, error.kind, error.found)
+        return None
+    calls = keyed_calls(run_id=run.id)
+    return Session(
+        holding=holding,
+        run=run,
+        spec=spec,
+        gateway=gateway(),
+        heartbeat=heartbeat,
+        position=position,
+        key_id=current_data_key(run.tenant_id),
+        inputs=run_inputs(run),
+        results=results,
+        conversation=rebuild(run),
+        live_keys={call.idempotency_key: call.id for call in calls if call.live},
+        ordinal=max((call.ordinal for call in calls), default=0),
+    )
+
+
+def _pinned_spec(run: Any, position: Position) -> AgentSpec:
+    """The agent version that the run is pinned to, if this installation still has exactly it (guard 7)."""
+    pinned = run.agent_version
+    agent = agents().get(pinned.agent.key)
+    if agent is None:
+        raise Unreadable("PIN_UNAVAILABLE", f"agent {pinned.agent.key} is not registered here")
+    here = digest(canonical(manifest(agent.spec)))
+    if not here == pinned.manifest_digest == position.snapshot.manifest_digest:
+        raise Unreadable("PIN_UNAVAILABLE", f"{pinned.agent.key} {pinned.version} was changed since the run started")
+    return agent.spec
+
+
+def _results(position: Position) -> list[PriorResult]:
+    """The results that the snapshot refers to, each found and equal by digest (guard 8)."""
+    refs = position.snapshot.results
+    calls = calls_of(ids=[ref.call for ref in refs])
+    found = []
+    for ref in refs:
+        call = calls.get(ref.call)
+        if call is None or call.run_id != position.snapshot.run or not hasattr(call, "result"):
+            raise Unreadable("MISSING_REF", f"the result of call {ref.call}")
+        plain = result_bytes(call.result)
+        if not digest(plain) == ref.digest == call.result.digest:
+            raise Unreadable("DIGEST_MISMATCH", f"the result of call {ref.call}")
+        found.append(PriorResult(ref.call, call.tool, ref.step_name, ref.ok, json.loads(plain)))
+    return found
+
+
+def prior_result(call: Any, plain: bytes) -> PriorResult:
+    """A stored result as tools read it."""
+    return PriorResult(call.id, call.tool, call.step_name, call.result.ok, json.loads(plain))

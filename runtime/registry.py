@@ -1,0 +1,39 @@
+"""The registered agents, and the manifest that a run is pinned to."""
+
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from runtime.contracts import Agent, AgentSpec, Tool
+from runtime.tools.registry import definition_hash
+
+
+@cache
+def agents() -> dict[str, type[Agent]]:
+    """The agent classes named by the AGENTS setting, by key."""
+    classes: list[type[Agent]] = [import_string(path) for path in settings.AGENTS]
+    return {agent.spec.key: agent for agent in classes}
+
+
+def manifest(spec: AgentSpec) -> dict[str, Any]:
+    """Everything of an agent's version that a run depends on. A change of any of it is another version (guard 7)."""
+    return {
+        "agent": spec.key,
+        "version": spec.version,
+        "instructions": spec.instructions,
+        "gateway": settings.MODEL_GATEWAY,
+        "model": model_name(spec),
+        "tools": [{"key": tool.key, "version": tool.version, "hash": definition_hash(tool)} for tool in spec.tools],
+    }
+
+
+def model_name(spec: AgentSpec) -> str:
+    """The model that a run of this agent asks: the configured one, or the agent's own."""
+    return settings.MODEL_NAME or spec.model
+
+
+def tool_of(spec: AgentSpec, key: str) -> Tool | None:
+    """The agent's tool with this key."""
+    return next((tool for tool in spec.tools if tool.key == key), None)

@@ -1,0 +1,26 @@
+"""Requeue a parked run that has a pending wakeup: whoever wrote it could not queue the run then."""
+
+from uuid import UUID
+
+from django.db import transaction
+
+from approvals.selectors import live_wait
+from approvals.states import WaitStatus
+from runs.leases import lease_lock_any
+from runs.services import run_lock, run_move
+from runs.states import RunStatus
+from runs.wakeups import hint_run, wakeup_pending
+
+
+def requeue_woken(run_id: UUID) -> None:
+    """Queue a WAITING or HELD run with a pending wakeup, unless a wait of it is still open. Called by the sweep."""
+    with transaction.atomic():
+        lease_lock_any(run_id)
+        run = run_lock(run_id)
+        if run.status not in (RunStatus.WAITING, RunStatus.HELD) or not wakeup_pending(run_id=run_id):
+            return
+        wait = live_wait(run_id=run_id)
+        if wait is not None and wait.status == WaitStatus.OPEN:
+            return
+        run_move(run, RunStatus.QUEUED, cause="WOKEN", actor="system:sweep")
+        hint_run(run_id=run_id)

@@ -1,0 +1,120 @@
+"""What a worker holds in memory while it continues a run. Everything in it can be rebuilt from the database."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from checkpoints.envelope import Contract, ResultRef, Snapshot
+from checkpoints.selectors import Position
+from checkpoints.states import Phase
+from runs.states import Holding
+from runtime.contracts import AgentSpec, Arguments, Gateway, PriorResult, Tool, ToolContext
+from runtime.conversation import Conversation
+from runtime.heartbeat import Heartbeat
+
+
+class LeaseLost(Exception):
+    """Somebody else continues the run, or may: this worker writes nothing more."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A model call that is dispatched by this worker and waits to be sent."""
+
+    id: UUID
+    turn_no: int
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Sending:
+    """A tool call that is dispatched by this worker and waits to be sent."""
+
+    call_id: UUID
+    attempt: int
+    tool: Tool
+    args: Arguments
+    args_digest: str
+    step_name: str
+    key: str
+
+
+@dataclass
+class Session:
+    """A held run between two steps."""
+
+    holding: Holding
+    run: Any
+    spec: AgentSpec
+    gateway: Gateway
+    heartbeat: Heartbeat
+    position: Position
+    key_id: UUID
+    inputs: Mapping[str, bytes]
+    results: list[PriorResult]
+    conversation: Conversation
+    live_keys: dict[str, UUID]
+    ordinal: int
+    asked: Asked | None = None
+    sending: Sending | None = None
+    proposals_of: dict[UUID, list[tuple[int, int]]] = field(default_factory=dict)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.position.snapshot
+
+    def next_snapshot(
+        self,
+        phase: Phase,
+        *,
+        node: str,
+        turn_no: int | None = None,
+        barrier: tuple[UUID, ...] | None = None,
+        result: ResultRef | None = None,
+        contract: Contract | None = None,
+    ) -> Snapshot:
+        """The revision that follows the current one."""
+        now = self.snapshot
+        return now.model_copy(
+            update={
+                "revision": now.revision + 1,
+                "parent_digest": self.position.digest,
+                "phase": phase,
+                "next_node": node,
+                "turn_no": now.turn_no if turn_no is None else turn_no,
+                "barrier": now.barrier if barrier is None else barrier,
+                "results": (*now.results, result) if result else now.results,
+                "contract": contract or now.contract,
+                "nonce": token_hex(16),
+            }
+        )
+
+    def moved(self, snapshot: Snapshot, digest: str) -> None:
+        """The head has moved to this revision."""
+        self.position = Position(snapshot.revision, digest, snapshot)
+
+    def context(self, sending: Sending) -> ToolContext:
+        """What the tool may read for this attempt."""
+        return ToolContext(
+            run_id=self.run.id,
+            call_id=sending.call_id,
+            idempotency_key=sending.key,
+            attempt_no=sending.attempt,
+            timeout_seconds=sending.tool.timeout_seconds,
+            inputs=self.inputs,
+            results=tuple(self.results),
+            outside_url=settings.OUTSIDE_URL,
+        )
+
+    def asked_for(self, call_id: UUID, turn_no: int, ordinal: int) -> None:
+        """Note that a proposal of the conversation waits for this call."""
+        self.proposals_of.setdefault(call_id, []).append((turn_no, ordinal))
+
+    def answered(self, call_id: UUID, tool: str, *, ok: bool, value: dict[str, Any]) -> None:
+        """Tell the conversation what became of a call, for every proposal that waited for it."""
+        for turn_no, ordinal in self.proposals_of.pop(call_id, []):
+            self.conversation.add_answer(turn_no, ordinal, tool, ok=ok, value=value)

@@ -1,0 +1,78 @@
+"""The one statement of each kind of step, joined from the parts of the owners, and what it answered.
+
+Facts hang on the fence; new work hangs on `go` as well. Where `go` is empty the facts still commit, in the phase that was
+reached without the new work (DESIGN.md ruling 24).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from approvals.statements import POLICY
+from checkpoints.statements import OBLIGATION, SAVE
+from receipts.statements import ASK, ASK_AGAIN, CALLS, DISPATCH, RESULT, SEAL
+from runs.statements import ARTIFACT, BUDGET, FENCE, GO, joined, run_statement
+
+_DONE_WHERE_GO = """
+done AS (SELECT go.run_id, go.fence FROM go)"""
+
+_ASKING_WHERE_GO = """
+asking AS (SELECT go.run_id, go.fence FROM go)"""
+
+_ASKING_AFTER_RESULT = """
+asking AS (SELECT go.run_id, go.fence FROM go, answered WHERE %(ask)s)"""
+
+_GATES = """
+SELECT (SELECT count(*) FROM fence), (SELECT coalesce(bool_or(stop_requested), false) FROM fence),
+       (SELECT count(*) FROM go), (SELECT count(*) FROM done), """
+
+ASK_FIRST = joined(
+    FENCE, GO, _DONE_WHERE_GO, _ASKING_WHERE_GO, ASK, BUDGET, select=_GATES + "(SELECT max(attempt_no) FROM asked_try)"
+)
+ASK_RETRY = joined(
+    FENCE,
+    GO,
+    _DONE_WHERE_GO,
+    _ASKING_WHERE_GO,
+    ASK_AGAIN,
+    BUDGET,
+    select=_GATES + "(SELECT max(attempt_no) FROM asked_try)",
+)
+SEAL_TURN = joined(
+    FENCE, GO, SAVE, ARTIFACT, SEAL, CALLS, POLICY, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)"
+)
+RECORD_RESULT = joined(
+    FENCE,
+    GO,
+    SAVE,
+    RESULT,
+    OBLIGATION,
+    _ASKING_AFTER_RESULT,
+    ASK,
+    BUDGET,
+    select=_GATES + "(SELECT max(attempt_no) FROM asked_try)",
+)
+DISPATCH_CALL = joined(FENCE, GO, SAVE, DISPATCH, BUDGET, select=_GATES + "(SELECT max(attempt_no) FROM tried)")
+DISPATCH_AGAIN = joined(
+    FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_GATES + "(SELECT max(attempt_no) FROM tried)"
+)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What one step's statement found and did.
+
+    held: the fence was good. stopping: a stop is requested. go: new work could start. done: the facts were written.
+    started: the number of the attempt that was dispatched, or None.
+    """
+
+    held: bool
+    stopping: bool
+    go: bool
+    done: bool
+    started: int | None
+
+
+def write(sql: str, params: dict[str, Any]) -> Written:
+    """Send one step."""
+    held, stopping, go, done, started = run_statement(sql, params)
+    return Written(bool(held), bool(stopping), bool(go), bool(done), int(started) if started else None)
