@@ -1,0 +1,66 @@
+# The two commands: `make run` and `make test`. They need Python 3.11 or newer with venv, and nothing else.
+# Both install the locked packages into .venv first, and again only when a lock has changed.
+
+PYTHON ?= python3
+UV ?= uv
+UP_ARGS ?=
+TEST_ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed.txt
+
+.DEFAULT_GOAL := run
+.PHONY: run test test-browser test-matrix check install install-dev lock
+
+run: install
+	@$(BIN)/python manage.py up $(UP_ARGS)
+
+test: install-dev
+	$(BIN)/python -m pytest -m "not matrix" $(TEST_ARGS)
+
+test-browser: install-dev
+	$(BIN)/python -m pytest -m browser $(TEST_ARGS)
+
+test-matrix: install-dev
+	$(BIN)/python -m pytest -m matrix $(TEST_ARGS)
+
+# What production would set, for `check --deploy`. Nothing connects to these addresses.
+SAMPLE_KEY = $$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(48))')
+PRODUCTION = SIGNALBOX_PRODUCTION=1 SIGNALBOX_ALLOWED_HOSTS=signalbox.example SIGNALBOX_BROKER_URL=redis://broker/0 \
+  SIGNALBOX_DATABASE_URL=postgresql://signalbox@database/signalbox \
+  SIGNALBOX_SECRET_KEY=$(SAMPLE_KEY) SIGNALBOX_MASTER_KEY=$(SAMPLE_KEY)
+
+check: install-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	SIGNALBOX_DB_POOL=false $(BIN)/python -W "ignore:Got an error checking" manage.py makemigrations --check --dry-run
+	$(PRODUCTION) $(BIN)/python manage.py check --deploy --fail-level WARNING
+
+install:
+	$(call install_lock,requirements.lock,requirements.lock)
+
+# The development lock holds the same versions as the other one, and more packages.
+install-dev:
+	$(call install_lock,requirements-dev.lock,requirements.lock requirements-dev.lock)
+
+# $(1): the lock to install; $(2): the locks whose packages are there afterwards.
+define install_lock
+@if ! grep -qsxF "$$(cksum $(1))" $(INSTALLED) || ! $(BIN)/python -c "" 2>/dev/null; then \
+  $(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
+    { echo "$(PYTHON) is not Python 3.11 or newer. Name one that is: make PYTHON=python3.12"; exit 1; }; \
+  echo "Installing the packages of $(1) into $(VENV). It takes about a minute, once."; \
+  rm -f $(INSTALLED) && \
+  $(PYTHON) -m venv $(VENV) && \
+  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $(1) && \
+  cksum $(2) > $(INSTALLED); \
+fi
+endef
+
+# Needs uv.
+lock:
+	$(UV) pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	  --custom-compile-command "make lock" --quiet --output-file requirements.lock
+	$(UV) pip compile pyproject.toml --extra dev --constraint requirements.lock --universal --python-version 3.11 \
+	  --generate-hashes --custom-compile-command "make lock" --quiet --output-file requirements-dev.lock
