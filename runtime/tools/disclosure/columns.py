@@ -47,11 +47,11 @@ SHARES = (
 )  # fmt: skip
 DATE = (
     "date", "asof", "asofdate", "effectivedate", "holdingsdate", "holdingdate", "holdingsasof", "valuationdate",
-    "valuedate", "reportdate", "portfoliodate", "positiondate", "tradedate", "navdate", "datum",
+    "valuedate", "reportdate", "portfoliodate", "positiondate", "tradedate", "navdate", "datum", "stichtag",
 )  # fmt: skip
 FUND = (
     "fund", "fundticker", "fundsymbol", "etf", "etfticker", "etfsymbol", "account", "accountticker", "accountsymbol",
-    "fundcode", "fundname", "etfname", "portfolioname", "accountname",
+    "fundcode", "fundname", "etfname", "portfolioname", "accountname", "fonds",
 )  # fmt: skip
 ASSET_CLASS = ("assetclass", "assettype", "securitytype", "holdingtype", "assetcategory", "assetgroup", "anlageklasse")
 

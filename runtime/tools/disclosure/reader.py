@@ -10,7 +10,7 @@ from runtime.tools.disclosure.columns import Unit
 from runtime.tools.disclosure.refusal import DisclosureRefused
 from runtime.tools.disclosure.table import DELIMITERS, Row, Table, locate
 from runtime.tools.disclosure.text import decode
-from runtime.tools.disclosure.tickers import is_cash_class, ticker_of
+from runtime.tools.disclosure.tickers import NONE, is_cash_class, ticker_of
 
 HUNDRED = Decimal(100)
 VALUE_PLACES = Decimal("1E-8")
@@ -128,7 +128,10 @@ def _line(table: Table, row: Row, weight: Decimal) -> Line:
     name = " ".join(row.cell(columns.name).split())
     if len(name) > MAX_NAME:
         raise DisclosureRefused(f"The name has more than {MAX_NAME} characters.", row.line)
-    ticker = ticker_of(row.cell(columns.ticker), name, row.line)
+    code = row.cell(columns.ticker)
+    ticker = ticker_of(code, name, row.line)
+    if not ticker and code not in NONE:
+        name = name or code  # a code for cash is the only name that a file without names gives it
     if not (ticker or name):
         raise DisclosureRefused("Has a weight but neither ticker nor name. If it is a total, remove it.", row.line)
     return Line(row.line, name, ticker, weight, is_cash_class(row.cell(columns.asset_class)))

@@ -15,6 +15,7 @@ from runtime.tools.disclosure.tickers import NONE, looks_like_ticker
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 HEADER_WITHIN = 100
 PROSE_WORDS = 6
+AS_TEXT = re.compile(r'="([^"]*)"')
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,15 @@ def _rows(content: str, delimiter: str) -> Iterator[Row]:
             return
         except csv.Error as error:
             raise DisclosureRefused(f"The quoting is damaged here ({error}).", line) from error
-        yield Row(line, tuple(cell.strip().strip("\ufeff") for cell in cells))
+        yield Row(line, tuple(_clean(cell) for cell in cells))
         line = reader.line_num + 1
+
+
+def _clean(cell: str) -> str:
+    """Without surrounding space, a stray byte-order mark, and the ="..." by which Excel is made to keep text as text."""
+    bare = cell.strip().strip("\ufeff")
+    as_text = AS_TEXT.fullmatch(bare)
+    return as_text[1].strip() if as_text else bare
 
 
 def _split(delimiter: str, columns: Columns, header: Row, above: list[Row], rows: list[Row]) -> Table:
@@ -145,7 +153,7 @@ def _by_value_if_unweighed(columns: Columns, rows: list[Row]) -> Columns:
 
 
 def _is_position(columns: Columns, row: Row) -> bool:
-    return len(row.filled) > 1 and decimals.written(row.cell(columns.measure)) is not None
+    return decimals.written(row.cell(columns.measure)) is not None
 
 
 def _checked(columns: Columns, row: Row) -> Row:
