@@ -29,7 +29,7 @@ from approvals.states import LIVE_WAIT, DecisionVerdict, WaitStatus
 from receipts.models import ToolCall
 from receipts.selectors import call_arguments
 from receipts.services import call_await_approval
-from runs.canonical import digest
+from runs.canonical import NotCanonical, check, digest
 from runs.faults import reach
 from runs.live import hint_changed
 from runs.models import Run
@@ -172,8 +172,10 @@ def _may_decide(actor: Actor, run: Run, reason: str) -> Refused | None:
         return Invalid({"field": "reason", "reason": "a decision needs a reason in words."})
     if len(reason) > REASON_LIMIT:
         return Invalid({"field": "reason", "reason": f"at most {REASON_LIMIT} characters."})
-    if "\0" in reason:
-        return Invalid({"field": "reason", "reason": "it holds a NUL character."})
+    try:
+        check(reason)
+    except NotCanonical as error:
+        return Invalid({"field": "reason", "reason": str(error)})
     if run.created_by == actor.label and not Tenant.objects.get(id=run.tenant_id).self_approval:
         return SelfApproval({"actor": actor.name})
     return None

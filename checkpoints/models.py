@@ -121,26 +121,6 @@ class Head(models.Model):
         return f"{self.run_id} at {self.revision}"
 
 
-class SaveAttempt(models.Model):
-    """A save that was not stored, or whose outcome was not known. A stored one is the checkpoint itself."""
-
-    save_id = models.UUIDField(primary_key=True)
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="save_attempts")
-    expected_revision = models.IntegerField()
-    fence = models.BigIntegerField()
-    outcome = models.CharField(max_length=16)
-    error_type = models.CharField(max_length=64)
-    detail = models.CharField(max_length=500, db_default="")
-    at = models.DateTimeField(db_default=ClockTimestamp())
-
-    class Meta:
-        constraints: ClassVar = [one_of("outcome", ["NOT_SAVED", "UNKNOWN"], "save_outcome_known")]
-        triggers: ClassVar = [append_only()]
-
-    def __str__(self) -> str:
-        return self.outcome
-
-
 class Intent(models.Model):
     """The goal of a run and each revision of it, with who revised it and why."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from accounts.selectors import sealed_body
-from receipts.states import CallStatus, Disposition
+from receipts.states import Disposition
 
 SEAL = """
 sealed AS (

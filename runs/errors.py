@@ -3,6 +3,10 @@
 from accounts.errors import Refused
 
 
+class LeaseLost(Exception):
+    """Somebody else continues the run, or may: this worker writes nothing more."""
+
+
 class RunEnded(Refused):
     """Nothing was changed. The run ended as {status} at {at}."""
 

@@ -11,7 +11,7 @@ from accounts.errors import NotFound
 from accounts.selectors import plain_body
 from accounts.states import Actor, Permission
 from runs.models import AgentVersion, Artifact, ControlRequest, Message, Run, RunInput
-from runs.states import LIVE_RUN, OPEN_CONTROL
+from runs.states import LIVE_RUN, OPEN_CONTROL, UNHOLDING_CAUSES
 
 
 def runs_visible(actor: Actor) -> QuerySet[Run]:
@@ -106,7 +106,8 @@ def runs_with_unheard_wakeups(limit: int = 200) -> Sequence[UUID]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT DISTINCT r.id FROM runs_run r JOIN runs_wakeup w ON w.run_id = r.id "
-            "WHERE w.status = 'PENDING' AND r.status IN ('WAITING', 'HELD') LIMIT %s",
-            [limit],
+            "WHERE w.status = 'PENDING' AND (r.status = 'WAITING' OR (r.status = 'HELD' AND w.cause = ANY(%s))) "
+            "LIMIT %s",
+            [sorted(UNHOLDING_CAUSES), limit],
         )
         return [row[0] for row in cursor.fetchall()]

@@ -89,6 +89,11 @@ class WakeupCause(StrEnum):
     INVALIDATED = "INVALIDATED"
 
 
+# What can end a hold. A decision can't: a run that is held with an approved wait needs its blocker gone first.
+UNHOLDING_CAUSES = frozenset({WakeupCause.RECONCILED, WakeupCause.RESUME})
+WAKING_CAUSES = frozenset(WakeupCause)
+
+
 class WakeupStatus(StrEnum):
     PENDING = "PENDING"
     CONSUMED = "CONSUMED"

@@ -45,9 +45,14 @@ def wait_wakeups_close(*, wait_id: UUID, status: WakeupStatus, fence: int | None
     return pending.update(status=status, consumed_fence=fence)
 
 
-def wakeup_pending(*, run_id: UUID) -> bool:
-    """True while a wakeup of the run waits to be consumed."""
-    return Wakeup.objects.filter(run_id=run_id, status=WakeupStatus.PENDING).exists()
+def wakeup_pending(*, run_id: UUID, causes: frozenset[WakeupCause]) -> bool:
+    """True while a wakeup of one of these causes waits to be consumed."""
+    return Wakeup.objects.filter(run_id=run_id, status=WakeupStatus.PENDING, cause__in=causes).exists()
+
+
+def wakeups_refuse(*, run_id: UUID) -> None:
+    """Refuse what is pending, in the transaction that holds a run whose resume was refused (ruling 31)."""
+    Wakeup.objects.filter(run_id=run_id, status=WakeupStatus.PENDING).update(status=WakeupStatus.REFUSED)
 
 
 def hint_run(*, run_id: UUID, delay: timedelta | None = None) -> None:

@@ -13,12 +13,13 @@ from checkpoints.selectors import load_head
 from checkpoints.services import checkpoint_save, head_lock
 from checkpoints.statements import Candidate, prepare
 from checkpoints.states import Phase, Trigger
-from receipts.services import calls_cancel, unknown_reads_release
+from receipts.selectors import open_attempts
+from receipts.services import attempt_lost, calls_cancel, unknown_reads_release
+from runs.errors import LeaseLost
 from runs.leases import lease_lock
-from runs.services import refusal_record, run_lock, run_move, stop_adopt
-from runs.states import Holding, HoldReason, RefusalKind, RunStatus
-from runs.wakeups import hint_run, wakeup_pending, wakeups_cancel
-from runtime.session import LeaseLost
+from runs.services import budget_hold_unknown, refusal_record, run_lock, run_move, stop_adopt
+from runs.states import UNHOLDING_CAUSES, WAKING_CAUSES, Holding, HoldReason, RefusalKind, RunStatus
+from runs.wakeups import hint_run, wakeup_pending, wakeups_cancel, wakeups_refuse
 
 
 @contextmanager
@@ -45,12 +46,13 @@ def park(
 ) -> None:
     """Free the lease without ending the run (rulings 23 and 27).
 
-    A stop that came meanwhile is adopted instead. The run goes to QUEUED instead when a wakeup is pending or the
-    blocker is gone, both read under the run's lock.
+    A stop that came meanwhile is adopted instead. The run goes to QUEUED instead when a wakeup is pending that can end
+    this state, or the blocker is gone, both read under the run's lock.
     """
+    causes = UNHOLDING_CAUSES if to == RunStatus.HELD else WAKING_CAUSES
     with held_run(holding) as (run, stopping):
         if not stopping:
-            if wakeup_pending(run_id=run.id) or not blocked():
+            if wakeup_pending(run_id=run.id, causes=causes) or not blocked():
                 run_move(run, RunStatus.QUEUED, cause="WOKEN", actor=worker(holding), fence=holding.fence)
                 hint_run(run_id=run.id)
             else:
@@ -81,7 +83,16 @@ def stop(holding: Holding) -> None:
     """
     adopt(holding)
     with held_run(holding) as (run, _):
+        lose_open_attempts(run.id, before_fence=holding.fence + 1, why="the run was stopped before it was asked")
         close_stopped(run, fence=holding.fence, actor=worker(holding), save=True)
+
+
+def lose_open_attempts(run_id: UUID, *, before_fence: int, why: str) -> None:
+    """Settle every attempt without an outcome that was committed under an older fence, and hold its budget."""
+    for attempt in open_attempts(run_id=run_id, before_fence=before_fence):
+        attempt_lost(attempt, why=why)
+        receipt = attempt.tool_call_id or attempt.model_call_id
+        budget_hold_unknown(run_id=run_id, receipt_id=receipt, attempt_no=attempt.attempt_no)
 
 
 def close_stopped(run: Any, *, fence: int | None, actor: str, save: bool) -> None:
@@ -131,7 +142,9 @@ def fail(holding: Holding, why: str) -> None:
 
 
 def refuse_resume(holding: Holding, kind: str, found: str, subject_id: UUID | None = None) -> None:
-    """Hold a run that can't be resumed, with a refusal of its own kind. A person may try again."""
+    """Hold a run that can't be resumed, with a refusal of its own kind. Its wakeup is REFUSED; a person may try again."""
+    with held_run(holding) as (run, _):
+        wakeups_refuse(run_id=run.id)
     park(
         holding,
         RunStatus.HELD,

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.utils import Error as DatabaseError
 
+from runs.errors import LeaseLost
 from runs.leases import lease_renew
 from runs.states import Holding
 
@@ -72,6 +73,12 @@ class Heartbeat:
             self.lost = True
             self._stop_seen.set()
         elif stopping and not self._adopted:
+            self._adopt()
+
+    def _adopt(self) -> None:
+        try:
             self._adopt_stop()
-            self._adopted = True
-            self._stop_seen.set()
+        except LeaseLost:
+            self.lost = True
+        self._adopted = True
+        self._stop_seen.set()

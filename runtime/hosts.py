@@ -37,6 +37,7 @@ from runtime.tools.finish import FINISH
 from runtime.tools.registry import definition_hash
 
 REFUSAL_LIMIT = 500
+CALLS_PER_TURN = 64
 STEP_NAME_LIMIT = 200
 
 
@@ -96,6 +97,8 @@ def _bind(
 ) -> Bound:
     tool = next((tool for tool in spec.tools if tool.key == proposed.tool), None)
     try:
+        if ordinal >= CALLS_PER_TURN:
+            raise _Unusable(f"at most {CALLS_PER_TURN} calls a turn")
         if tool is None:
             raise _Unusable(f"unknown tool {proposed.tool}")
         args, plain, step_name = _complete(tool, proposed, results)

@@ -10,22 +10,20 @@ from typing import Any
 from accounts.selectors import current_data_key
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import Position, load_head, obligations_of
-from receipts.selectors import calls_of, keyed_calls, open_attempts, result_bytes
-from receipts.services import attempt_lost, calls_cancel, unknown_reads_release
+from receipts.selectors import calls_of, keyed_calls, result_bytes
+from receipts.services import calls_cancel, unknown_reads_release
 from runs.canonical import canonical, digest
 from runs.selectors import run_inputs, run_now
-from runs.services import budget_hold_unknown, run_settle
-from runs.states import Holding, HoldReason, RecoveryPolicy, RunStatus, WakeupCause
+from runs.services import run_settle
+from runs.states import UNHOLDING_CAUSES, Holding, HoldReason, RecoveryPolicy, RunStatus
 from runs.wakeups import wakeups_cancel, wakeups_consume
 from runtime.contracts import AgentSpec, PriorResult
 from runtime.conversation import rebuild
-from runtime.ending import held_run, park, refuse_resume, stop, worker
+from runtime.ending import held_run, lose_open_attempts, park, refuse_resume, stop, worker
 from runtime.gateways import gateway
 from runtime.heartbeat import Heartbeat
 from runtime.registry import agents, manifest
 from runtime.session import Session
-
-_RESUMING_CAUSES = frozenset({WakeupCause.RECONCILED, WakeupCause.RESUME})
 
 
 def restore(holding: Holding, heartbeat: Heartbeat) -> Session | None:
@@ -52,11 +50,8 @@ def restore(holding: Holding, heartbeat: Heartbeat) -> Session | None:
 def settle_lost_attempts(holding: Holding) -> bool:
     """Mark every attempt of an older fence as unanswered and hold its budget. Returns whether a stop is requested."""
     with held_run(holding) as (run, stopping):
-        for attempt in open_attempts(run_id=run.id, before_fence=holding.fence):
-            attempt_lost(attempt, why="its worker was lost before it could say")
-            receipt = attempt.tool_call_id or attempt.model_call_id
-            budget_hold_unknown(run_id=run.id, receipt_id=receipt, attempt_no=attempt.attempt_no)
-        wakeups_consume(run_id=run.id, fence=holding.fence, causes=_RESUMING_CAUSES)
+        lose_open_attempts(run.id, before_fence=holding.fence, why="its worker was lost before it could say")
+        wakeups_consume(run_id=run.id, fence=holding.fence, causes=UNHOLDING_CAUSES)
     return bool(stopping)
 
 

@@ -1,5 +1,6 @@
 """Requeue a parked run that has a pending wakeup: whoever wrote it could not queue the run then."""
 
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -8,7 +9,7 @@ from approvals.selectors import live_wait
 from approvals.states import WaitStatus
 from runs.leases import lease_lock_any
 from runs.services import run_lock, run_move
-from runs.states import RunStatus
+from runs.states import UNHOLDING_CAUSES, WAKING_CAUSES, RunStatus, WakeupCause
 from runs.wakeups import hint_run, wakeup_pending
 
 
@@ -17,10 +18,16 @@ def requeue_woken(run_id: UUID) -> None:
     with transaction.atomic():
         lease_lock_any(run_id)
         run = run_lock(run_id)
-        if run.status not in (RunStatus.WAITING, RunStatus.HELD) or not wakeup_pending(run_id=run_id):
+        if run.status not in (RunStatus.WAITING, RunStatus.HELD) or not wakeup_pending(
+            run_id=run_id, causes=_causes(run)
+        ):
             return
         wait = live_wait(run_id=run_id)
         if wait is not None and wait.status == WaitStatus.OPEN:
             return
         run_move(run, RunStatus.QUEUED, cause="WOKEN", actor="system:sweep")
         hint_run(run_id=run_id)
+
+
+def _causes(run: Any) -> frozenset[WakeupCause]:
+    return UNHOLDING_CAUSES if run.status == RunStatus.HELD else WAKING_CAUSES

@@ -17,10 +17,6 @@ from runtime.conversation import Conversation
 from runtime.heartbeat import Heartbeat
 
 
-class LeaseLost(Exception):
-    """Somebody else continues the run, or may: this worker writes nothing more."""
-
-
 @dataclass(frozen=True)
 class Asked:
     """A model call that is dispatched by this worker and waits to be sent."""
@@ -79,8 +75,9 @@ class Session:
     ) -> Snapshot:
         """The revision that follows the current one."""
         now = self.snapshot
-        return now.model_copy(
-            update={
+        return Snapshot.model_validate(
+            {
+                **vars(now),
                 "revision": now.revision + 1,
                 "parent_digest": self.position.digest,
                 "phase": phase,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from checkpoints.states import Phase
+from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.leases import lease_acquire
 from runtime.ending import adopt, stop
@@ -21,7 +22,7 @@ from runtime.loop.think import think
 from runtime.loop.verify import verify
 from runtime.loop.wake import wake
 from runtime.recovery import restore
-from runtime.session import LeaseLost, Session
+from runtime.session import Session
 
 logger = logging.getLogger(__name__)
 

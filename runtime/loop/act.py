@@ -14,6 +14,7 @@ from receipts.selectors import call_now, unsettled_calls
 from receipts.services import ReportText, attempt_find, attempt_lost, attempt_refused, report_version_store
 from receipts.states import EffectClass
 from runs.canonical import canonical, digest
+from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.live import hint_changed
 from runs.services import budget_hold_unknown, budget_release, refusal_record
@@ -25,7 +26,7 @@ from runtime.hosts import Tried, try_tool
 from runtime.loop.budget import MODEL_RESERVE, TOOL_RESERVE
 from runtime.loop.think import ask_params
 from runtime.loop.unknown import after_unknown, resume_call
-from runtime.session import Asked, LeaseLost, Sending, Session
+from runtime.session import Asked, Sending, Session
 from runtime.statements import RECORD_RESULT, Written, write
 
 

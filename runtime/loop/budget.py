@@ -1,8 +1,9 @@
 """What a dispatch reserves, and what happens when there is no room for it or a stop is in the way."""
 
+from runs.errors import LeaseLost
 from runs.states import HoldReason, RunStatus
 from runtime.ending import park, stop
-from runtime.session import LeaseLost, Session
+from runtime.session import Session
 from runtime.statements import Written
 
 # What one model call may use at most; reserved before it is sent, settled by the reported usage.

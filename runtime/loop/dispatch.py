@@ -11,13 +11,14 @@ from checkpoints.states import Phase, Trigger
 from receipts.selectors import call_arguments
 from receipts.services import ReportText, claim_take, publication_exists, report_version_store
 from receipts.states import EffectClass
+from runs.errors import LeaseLost
 from runs.leases import lease_lock
 from runs.live import hint_changed
 from runs.statements import Purse, fence_params
 from runtime.contracts import Arguments, Tool
 from runtime.loop.budget import TOOL_RESERVE, not_started
 from runtime.registry import tool_of
-from runtime.session import LeaseLost, Sending, Session
+from runtime.session import Sending, Session
 from runtime.statements import DISPATCH_AGAIN, DISPATCH_CALL, Written, write
 
 

@@ -11,6 +11,7 @@ from checkpoints.states import Phase, Trigger
 from receipts.selectors import calls_of
 from receipts.services import call_refuse
 from receipts.states import CallStatus
+from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.services import run_move
 from runs.states import RunStatus, WakeupCause
@@ -19,7 +20,7 @@ from runtime.ending import held_run, stop, worker
 from runtime.loop.dispatch import bound_tool, dispatch_first, prepare_effect
 from runtime.loop.think import think
 from runtime.registry import tool_of
-from runtime.session import LeaseLost, Session
+from runtime.session import Session
 
 # Wakeups that ask for a fresh look at the policy; the commit that opens the fresh wait consumes them (ruling 30).
 _FRESH_WAIT_CAUSES = frozenset(

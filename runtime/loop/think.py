@@ -17,6 +17,7 @@ from receipts.services import attempt_find, attempt_lost, attempt_refused, model
 from receipts.statements import NewCall, call_params
 from receipts.states import Disposition, EffectClass
 from runs.canonical import canonical, digest
+from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.live import hint_changed
 from runs.services import budget_hold_unknown, budget_release
@@ -27,7 +28,7 @@ from runtime.ending import fail, held_run
 from runtime.hosts import Asking, Bound, bind_turn, try_model
 from runtime.loop.budget import MODEL_RESERVE, TOOL_RESERVE, not_started
 from runtime.registry import model_name
-from runtime.session import Asked, LeaseLost, Sending, Session
+from runtime.session import Asked, Sending, Session
 from runtime.statements import ASK_FIRST, ASK_RETRY, SEAL_TURN, write
 from runtime.tools.finish import FINISH
 from runtime.tools.registry import tool_spec

@@ -12,6 +12,7 @@ from checkpoints.states import Phase, Trigger
 from receipts.selectors import call_now, calls_of, last_verdict, proposals_waiting, result_bytes
 from receipts.services import VerdictGiven, call_fail, calls_cancel, verdict_store
 from receipts.states import CallStatus, EffectClass, FollowUp, Verdict
+from runs.errors import LeaseLost
 from runs.services import budget_settle_held
 from runs.states import HoldReason, RunStatus
 from runtime.contracts import ToolOutcome
@@ -19,7 +20,7 @@ from runtime.conversation import rebuild
 from runtime.ending import held_run, park
 from runtime.loop.dispatch import bound_tool, dispatch_again
 from runtime.recovery import prior_result
-from runtime.session import LeaseLost, Sending, Session
+from runtime.session import Sending, Session
 
 
 def resume_call(session: Session) -> bool:

@@ -5,12 +5,13 @@ from checkpoints.services import checkpoint_save, contract_now, head_lock
 from checkpoints.statements import Candidate, prepare
 from checkpoints.states import ObligationStatus, Phase, Trigger
 from receipts.services import unknown_reads_release
+from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.services import run_move
 from runs.states import HoldReason, RunStatus
 from runs.wakeups import wakeups_cancel
 from runtime.ending import held_run, park, stop, worker
-from runtime.session import LeaseLost, Session
+from runtime.session import Session
 
 
 def verify(session: Session) -> bool:

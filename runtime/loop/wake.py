@@ -11,6 +11,7 @@ from checkpoints.statements import Candidate, prepare
 from checkpoints.states import Phase, Trigger
 from receipts.services import call_lock, call_refuse, calls_cancel
 from receipts.states import CallStatus
+from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.services import refusal_record
 from runs.states import RefusalKind, RunStatus, WakeupCause, WakeupStatus
@@ -20,7 +21,7 @@ from runtime.ending import held_run, park, refuse_resume, stop
 from runtime.loop.dispatch import dispatch_first
 from runtime.loop.route import next_unsent, route_call, to_decide
 from runtime.registry import tool_of
-from runtime.session import LeaseLost, Session
+from runtime.session import Session
 from runtime.tools.registry import definition_hash
 
 
