@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from runs.canonical import canonical, digest
 
-FORMAT_VERSION = 1
+FORMAT_VERSION: Literal[1] = 1
 Digest = str
 
 

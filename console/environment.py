@@ -89,12 +89,16 @@ def up_is_running(var_dir: Path) -> bool:
     return False
 
 
+# A frozen process inside a transaction must not keep others from a lease for longer than this (T31).
+SESSION_GUARDS = "-c lock_timeout=15s -c idle_in_transaction_session_timeout=10s"
+
+
 def database(url: str, pool: bool) -> dict[str, Any]:
     """Django's DATABASES entry for a libpq URL. Server-side binding lets a hot statement be prepared."""
     parts = conninfo_to_dict(url)
     known = {name: str(parts.pop(name, "")) for name in ("user", "password", "host", "port")}
     name = parts.pop("dbname", "signalbox")
-    options: dict[str, Any] = {**parts, "server_side_binding": True}
+    options: dict[str, Any] = {"options": SESSION_GUARDS, **parts, "server_side_binding": True}
     if pool:
         options["pool"] = {"min_size": 1, "max_size": 20, "timeout": 10}
     return {

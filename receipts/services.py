@@ -50,10 +50,18 @@ def attempt_lost(attempt: Attempt, *, why: str) -> None:
         Publication.objects.filter(tool_call_id=attempt.tool_call_id, status=PublicationStatus.DISPATCHED).update(
             status=PublicationStatus.UNCERTAIN, changed_at=ClockTimestamp()
         )
-    else:
+    elif attempt.model_call_id is not None:
         ModelCall.objects.filter(id=attempt.model_call_id, status=ModelCallStatus.DISPATCHED).update(
             status=ModelCallStatus.UNCERTAIN
         )
+
+
+def receipt_of(attempt: Attempt) -> UUID:
+    """The tool call or model call that an attempt belongs to."""
+    receipt = attempt.tool_call_id or attempt.model_call_id
+    if receipt is None:
+        raise LookupError(f"attempt {attempt.id} belongs to no receipt")
+    return receipt
 
 
 def attempt_find(*, receipt_id: UUID, attempt_no: int) -> Attempt:
@@ -72,7 +80,7 @@ def attempt_refused(attempt: Attempt, *, why: str, retry_in: float) -> None:
         ToolCall.objects.filter(id=attempt.tool_call_id, status=CallStatus.DISPATCHED).update(
             status=CallStatus.RETRY_WAIT, retry_at=retry_at
         )
-    else:
+    elif attempt.model_call_id is not None:
         ModelCall.objects.filter(id=attempt.model_call_id, status=ModelCallStatus.DISPATCHED).update(
             status=ModelCallStatus.RETRY_WAIT, retry_at=retry_at
         )

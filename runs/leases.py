@@ -36,7 +36,7 @@ def lease_acquire(*, run_id: UUID, owner: str) -> Holding | None:
             fence=lease.fence + 1,
         )
         hint_changed(tenant_id=run.tenant_id, run_id=run_id)
-    return Holding(run.tenant_id, run_id, owner, lease.fence + 1, status, takeover)
+    return Holding(run.tenant_id, run_id, owner, lease.fence + 1, takeover)
 
 
 def _lock_takeable(run_id: UUID) -> Lease | None:

@@ -143,7 +143,6 @@ class Holding:
     run_id: UUID
     owner: str
     fence: int
-    status: str
     takeover: bool
 
 

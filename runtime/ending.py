@@ -14,7 +14,7 @@ from checkpoints.services import checkpoint_save, head_lock
 from checkpoints.statements import Candidate, prepare
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import open_attempts
-from receipts.services import attempt_lost, calls_cancel, unknown_reads_release
+from receipts.services import attempt_lost, calls_cancel, receipt_of, unknown_reads_release
 from runs.errors import LeaseLost
 from runs.leases import lease_lock
 from runs.services import budget_hold_unknown, refusal_record, run_lock, run_move, stop_adopt
@@ -91,8 +91,7 @@ def lose_open_attempts(run_id: UUID, *, before_fence: int, why: str) -> None:
     """Settle every attempt without an outcome that was committed under an older fence, and hold its budget."""
     for attempt in open_attempts(run_id=run_id, before_fence=before_fence):
         attempt_lost(attempt, why=why)
-        receipt = attempt.tool_call_id or attempt.model_call_id
-        budget_hold_unknown(run_id=run_id, receipt_id=receipt, attempt_no=attempt.attempt_no)
+        budget_hold_unknown(run_id=run_id, receipt_id=receipt_of(attempt), attempt_no=attempt.attempt_no)
 
 
 def close_stopped(run: Any, *, fence: int | None, actor: str, save: bool) -> None:

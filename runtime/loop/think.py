@@ -190,6 +190,7 @@ def _decision(session: Session, asked: Asked, bound: list[Bound]) -> list[Prepar
     """The revision that the turn leads to; two candidates where a dispatch may or may not start with it."""
     barrier = tuple(item.call.id for item in bound if item.call)
     finishing = not bound or bound[0].proposal.disposition == Disposition.FINISH
+    options: list[tuple[Phase, str, bool | None]]
     if finishing:
         options = [(Phase.READY_TO_VERIFY, "verify", None)]
     elif not barrier:
