@@ -31,7 +31,11 @@ class Door:
     counted: bool = False
 
 
-DOORS: tuple[Door, ...] = ()
+DOORS = (
+    Door("overview", "Overview", "o"),
+    Door("inbox", "Inbox", "i", counted=True),
+    Door("runs", "Runs", "r"),
+)
 
 
 def page(view: PageView[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
@@ -42,11 +46,11 @@ def page(view: PageView[P]) -> Callable[Concatenate[HttpRequest, P], HttpRespons
     @wraps(view)
     def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         try:
-            return view(request, actor_of(user=cast(User, request.user), door="page"), *args, **kwargs)
+            return view(request, actor_of(user=cast("User", request.user), door="page"), *args, **kwargs)
         except NotFound as missing:
             raise Http404 from missing
 
-    return cast(Callable[Concatenate[HttpRequest, P], HttpResponseBase], guarded)
+    return cast("Callable[Concatenate[HttpRequest, P], HttpResponseBase]", guarded)
 
 
 def respond(

@@ -62,7 +62,8 @@ _FOREIGN_LETTER = re.compile(f"[{_LOOKALIKE}]")
 @dataclass(frozen=True)
 class Odd:
     """One character that a reader would not see as it is. Kinds: quiet, loud (draws nothing or moves others), piled
-    (one combining mark too many) and lookalike (a foreign letter inside a Latin word)."""
+    (one combining mark too many) and lookalike (a foreign letter inside a Latin word).
+    """
 
     position: int
     char: str
@@ -116,7 +117,17 @@ def exact(text: str, *, one_line: bool = False) -> SafeString:
         parts += [escape(text[end : odd.position]), _shown(odd, one_line)]
         end = odd.position + 1
     parts.append(escape(text[end:]))
-    return mark_safe(f'<bdi dir="ltr">{"".join(parts)}</bdi>')  # safe: every part is escaped above
+    return mark_safe(f'<bdi dir="ltr">{"".join(parts)}</bdi>')  # noqa: S308 - every part is escaped above
+
+
+def plain(text: str) -> str:
+    """`text` for places that hold no markup: each odd character as its label in brackets. The caller escapes it."""
+    parts: list[str] = []
+    end = 0
+    for odd in odd_characters(text):
+        parts += [text[end : odd.position], f"[{odd.label}]"]
+        end = odd.position + 1
+    return "".join([*parts, text[end:]])
 
 
 def _shown(odd: Odd, one_line: bool) -> str:

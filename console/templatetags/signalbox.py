@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from console.pages import room, signs, text, times
 from console.pages.arguments import ArgumentRow, argument_rows
+from console.pages.inbox.items import inbox_counts
 from console.pages.markdown import report_html
 
 register = template.Library()
@@ -26,6 +27,19 @@ def nav_items(context: Context) -> list[dict[str, Any]]:
     return room.doors(context["request"].path)
 
 
+@register.simple_tag(takes_context=True)
+def inbox_total(context: Context) -> int:
+    """How many things need a person, for the count in the top bar."""
+    actor = context.get("actor")
+    return inbox_counts(actor).total if actor else 0
+
+
+@register.simple_tag
+def hold_words(reason: str) -> tuple[str, str]:
+    """Why a run is held, in words, and what helps."""
+    return signs.HOLD[reason]
+
+
 @register.simple_tag
 def live_panel(panel_id: str, url: str, topics: str) -> SafeString:
     """The attributes of a panel that asks for itself at `url` when one of the space-separated `topics` is hinted."""
@@ -35,6 +49,24 @@ def live_panel(panel_id: str, url: str, topics: str) -> SafeString:
         'hx-sync="this:queue last"'
     )
     return format_html(attributes, panel_id, topics, url, triggers)
+
+
+@register.simple_tag
+def swap_link(url: str, panel_id: str, trigger: str = "click") -> SafeString:
+    """The attributes of a link that swaps the panel which asks for itself, and works as a plain link without script.
+
+    Rows of a list take `trigger="preview"`: list.js sends it for a click and for j and k where there is room.
+    """
+    attributes = (
+        'href="{0}" hx-get="{0}" hx-target="#{1}" hx-swap="morph:outerHTML" hx-replace-url="true" hx-trigger="{2}"'
+    )
+    return format_html(attributes, url, panel_id, trigger)
+
+
+@register.simple_tag(takes_context=True)
+def event_link(context: Context, look: Any, key: str, trigger: str = "click") -> SafeString:
+    """A link of the run page that looks at another event and keeps the rest of the URL."""
+    return swap_link(context["request"].path + look.query(event=key), "run-live", trigger)
 
 
 # ── signs ────────────────────────────────────────────────────────────────────
@@ -50,7 +82,7 @@ def icon(name: str, label: str = "", extra: str = "") -> SafeString:
 
 
 @register.simple_tag
-def state_chip(machine: str, status: str, large: bool = False, note: str = "") -> SafeString:
+def state_chip(machine: str, status: str, *, large: bool = False, note: str = "") -> SafeString:
     """The chip of a state: `{% state_chip "run" run.status %}`. Machines are the keys of signs.MACHINES."""
     sign = signs.sign_of(machine, status)
     shape = f"chip is-{sign.lamp}{' chip--off' if sign.over else ''}{' chip--large' if large else ''}"
@@ -64,6 +96,12 @@ def effect(effect_class: str) -> SafeString:
     weight = signs.EFFECT[effect_class]
     shown = '<span class="effect effect--{}" title="{}">{}{}</span>'
     return format_html(shown, weight.step, weight.means, icon(weight.icon), effect_class)
+
+
+@register.simple_tag
+def sign_icon(machine: str, status: str) -> SafeString:
+    """Only the icon of a state, announced by its word."""
+    return icon(signs.sign_of(machine, status).icon, label=status.replace("_", " ").lower())
 
 
 @register.filter
@@ -113,6 +151,25 @@ def when(at: datetime | None) -> SafeString | str:
 
 
 @register.filter
+def when_exact(at: datetime) -> SafeString:
+    """A moment with milliseconds, for logs."""
+    shown = f"{times.clock(at, timezone.now())}.{at.microsecond // 1000:03d}"
+    return _time(at, "exact", shown)
+
+
+@register.filter
+def exact_moment(at: datetime) -> str:
+    """A moment as ISO 8601 in UTC with milliseconds, for attributes."""
+    return times.exact_time(at)
+
+
+@register.filter
+def took(start: datetime, end: datetime) -> str:
+    """The length between two moments."""
+    return times.span(end - start)
+
+
+@register.filter
 def age(at: datetime | None) -> SafeString | str:
     """How long ago, ticking: `16 min 34 s`. Empty for None."""
     return _time(at, "age", times.span(timezone.now() - at)) if at else ""
@@ -131,7 +188,7 @@ def _time(at: datetime, tick: str, shown: str) -> SafeString:
 
 @register.simple_tag
 def server_now() -> str:
-    """This server's clock, so that ages and deadlines tick by it and not by the viewer's."""
+    """The clock of this server, so that ages and deadlines tick by it and not by the viewer's."""
     return times.exact_time(timezone.now())
 
 
@@ -142,6 +199,12 @@ def server_now() -> str:
 def exact(value: object, mode: str = "") -> SafeString:
     """Any text, inert, with odd characters named. `exact:"line"` names line feeds too, for titles and table cells."""
     return text.exact("" if value is None else str(value), one_line=mode == "line")
+
+
+@register.filter
+def plain(value: object) -> str:
+    """Any text for places that hold no markup (a page's title, SVG text): odd characters as [U+200B]."""
+    return text.plain(str(value))
 
 
 @register.filter

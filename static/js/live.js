@@ -162,6 +162,7 @@
   document.addEventListener("htmx:sendError", () => setOffline(true));
   // A panel that was led to the sign-in page must not show it inside the page.
   document.addEventListener("htmx:beforeSwap", (event) => {
+    if (isPanel(event) && event.detail.xhr.status >= 400) event.detail.shouldSwap = false;
     const path = new URL(event.detail.xhr.responseURL || location.href, location.href).pathname;
     if (path !== root.dataset.signIn || location.pathname === path) return;
     event.detail.shouldSwap = false;

@@ -23,8 +23,10 @@
     return `UTC${minutes < 0 ? "−" : "+"}${Math.floor(Math.abs(minutes) / 60)}${rest ? `:${two(rest)}` : ""}`;
   }
 
+  const timeOfDay = (at) => `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+
   function clock(at) {
-    const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+    const time = timeOfDay(at);
     const today = new Date(now());
     if (at.toDateString() === today.toDateString()) return time;
     const form = { day: "numeric", month: "short", ...(at.getFullYear() !== today.getFullYear() && { year: "numeric" }) };
@@ -32,7 +34,10 @@
   }
 
   function words(element) {
-    const at = new Date(element.dateTime);
+    const at = new Date(element.dateTime || element.dataset.at);
+    if (element.dataset.time === "tick") return timeOfDay(at);
+    if (element.dataset.time === "hour") return `${two(at.getHours())}:${two(at.getMinutes())}`;
+    if (element.dataset.time === "exact") return `${clock(at)}.${String(at.getMilliseconds()).padStart(3, "0")}`;
     if (element.dataset.time === "age") return span(now() - at.getTime());
     if (element.dataset.time === "left") return span(at.getTime() - now());
     return clock(at);
@@ -52,12 +57,12 @@
     if (!element) return;
     const at = new Date(now());
     element.dateTime = at.toISOString();
-    element.firstChild.textContent = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+    element.firstChild.textContent = timeOfDay(at);
     element.lastElementChild.textContent = zone(at);
   }
 
   function tick() {
-    document.querySelectorAll("time[data-time]").forEach(show);
+    document.querySelectorAll("[data-time]").forEach(show);
     showClock();
   }
 

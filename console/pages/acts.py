@@ -1,0 +1,113 @@
+"""Small acts on a run, each a page with its consequences above the button: try again, revise the goal, release."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from accounts.errors import Refused
+from accounts.states import Actor, Permission
+from checkpoints.selectors import access_obligation, current_intent
+from checkpoints.states import can_release
+from console.pages.room import page, respond
+from runs.models import Run
+from runs.selectors import access_run
+from runs.states import can_retry_resume, can_revise_goal
+from runtime.services import goal_revise, obligation_release, run_resume
+
+
+@dataclass(frozen=True)
+class Act:
+    """What an act's page shows. `off` says why the act can't be done now; empty when it can."""
+
+    title: str
+    template: str
+    button: str
+    done: str
+    off: str
+    facts: Mapping[str, Any]
+
+
+def _act(
+    request: HttpRequest, actor: Actor, run: Run, act: Act, do: Callable[[str], object | Refused]
+) -> HttpResponseBase:
+    """Show the act, or do it with the reason that was written. A refusal shows the page again with the text kept."""
+    refused: Refused | None = None
+    if request.method == "POST":
+        outcome = do(request.POST.get("reason", ""))
+        if not isinstance(outcome, Refused):
+            messages.success(request, act.done, extra_tags="is-clear")
+            return redirect(reverse("run", args=[run.id]))
+        refused = outcome
+    context = {"run": run, "act": act, "refused": refused, "reason": request.POST.get("reason", ""), **act.facts}
+    return respond(request, actor, "pages/acts/page.html", context, status=refused.status if refused else 200)
+
+
+def _off(may: bool, permission: Permission, can: bool, why: str) -> str:
+    if not may:
+        return f"Your roles do not hold the permission “{permission}”."
+    return "" if can else why
+
+
+@page
+def run_retry(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /runs/<id>/retry/: queue a held run again."""
+    run = access_run(actor=actor, id=id)
+    can = can_retry_resume(run.status, run.hold_reason)
+    why = f"The run is {run.status}; only a run that is held for a refused resume, too many takeovers or its budget can be."
+    act = Act(
+        title="Try this run again",
+        template="pages/acts/retry.html",
+        button="Try again",
+        done="The run is queued again. A worker takes it, and every guard is asked anew.",
+        off=_off(actor.may(Permission.RESUME), Permission.RESUME, can, why),
+        facts={},
+    )
+    return _act(request, actor, run, act, lambda reason: run_resume(actor=actor, run_id=id, reason=reason))
+
+
+@page
+def run_goal(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /runs/<id>/goal/: revise the goal of a run that no worker holds."""
+    run = access_run(actor=actor, id=id)
+    goal = request.POST.get("goal", "").replace("\r\n", "\n")
+    intent = current_intent(run.id)
+    can = can_revise_goal(run.status)
+    why = f"The run is {run.status}. A goal can be revised only while no worker holds the run and before it has ended."
+    act = Act(
+        title="Revise the goal",
+        template="pages/acts/goal.html",
+        button="Revise the goal",
+        done="The goal is revised. Open waits were superseded; they are asked again at the new revision.",
+        off=_off(actor.may(Permission.REVISE), Permission.REVISE, can, why),
+        facts={"intent": intent, "goal": goal or intent.goal},
+    )
+    return _act(request, actor, run, act, lambda reason: goal_revise(actor=actor, run_id=id, goal=goal, reason=reason))
+
+
+@page
+def obligation(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /obligations/<id>/release/: let a promise go, so that the run can complete without it."""
+    promise = access_obligation(actor=actor, id=id)
+    can = can_release(promise.status)
+    act = Act(
+        title="Release a promise",
+        template="pages/acts/release.html",
+        button="Release this promise",
+        done="The promise is released. The run can complete without it.",
+        off=_off(actor.may(Permission.RELEASE), Permission.RELEASE, can, f"It is {promise.status} already."),
+        facts={"promise": promise},
+    )
+    return _act(
+        request,
+        actor,
+        promise.run,
+        act,
+        lambda reason: obligation_release(actor=actor, obligation_id=id, reason=reason),
+    )

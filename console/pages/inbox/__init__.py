@@ -1,0 +1,1 @@
+"""The inbox: everything that needs a person, ranked, with a preview of the item that is looked at."""

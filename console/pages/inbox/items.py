@@ -1,0 +1,173 @@
+"""What needs a person, as ranked items. Three kinds: calls of unknown outcome, open waits, held runs."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import OuterRef, QuerySet, Subquery
+
+from accounts.states import Actor, Permission
+from approvals.models import Wait
+from approvals.selectors import waits_visible
+from approvals.states import WaitStatus
+from console.pages import signs
+from receipts.models import Attempt, ToolCall
+from receipts.selectors import calls_visible
+from receipts.states import CallStatus
+from runs.models import Run, RunTransition
+from runs.selectors import runs_visible
+from runs.states import HoldReason, RunStatus
+
+KIND_LIMIT = 200  # shown of each kind; the counts stay true
+SOON = timedelta(minutes=30)
+
+_COUNTS = """
+SELECT (SELECT count(*) FROM receipts_toolcall WHERE tenant_id = %(tenant)s AND status = 'UNCERTAIN'
+            AND blocking AND effect_class <> 'READ_ONLY'),
+       (SELECT count(*) FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN'),
+       (SELECT count(*) FROM runs_run WHERE tenant_id = %(tenant)s AND status = 'HELD'
+            AND hold_reason <> 'UNCERTAIN_CALL')"""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many items of each kind there are."""
+
+    unknown: int
+    approvals: int
+    held: int
+
+    @property
+    def total(self) -> int:
+        return self.unknown + self.approvals + self.held
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that needs a person. `key` names it in the inbox's URL: `wait-<id>`, `call-<id>` or `run-<id>`."""
+
+    key: str
+    kind: str
+    id: UUID
+    title: str
+    run_title: str
+    about: str
+    lamp: str
+    icon: str
+    word: str
+    since: datetime
+    deadline: datetime | None
+    url_name: str
+    weight: int
+
+
+@dataclass(frozen=True)
+class Group:
+    title: str
+    note: str
+    items: list[Item]
+
+
+def inbox_counts(actor: Actor) -> Counts:
+    """The counts of the actor's tenant in one query; nothing without the permission to read."""
+    if not actor.may(Permission.READ):
+        return Counts(0, 0, 0)
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNTS, {"tenant": actor.tenant_id})
+        return Counts(*cursor.fetchone())
+
+
+def unknown_calls(actor: Actor) -> QuerySet[ToolCall]:
+    """Calls that may have happened and that a person has to look at, the oldest first."""
+    last = Attempt.objects.filter(tool_call=OuterRef("pk")).order_by("-attempt_no").values("dispatched_at")[:1]
+    calls = calls_visible(actor).filter(status=CallStatus.UNCERTAIN, blocking=True).exclude(effect_class="READ_ONLY")
+    return calls.select_related("run").defer("args").annotate(sent_at=Subquery(last)).order_by("sent_at", "id")
+
+
+def open_waits(actor: Actor) -> QuerySet[Wait]:
+    """Open waits, the one that runs out first in front."""
+    waits = waits_visible(actor).filter(status=WaitStatus.OPEN).select_related("run", "tool_call")
+    return waits.defer("tool_call__args").order_by("deadline", "id")
+
+
+def held_runs(actor: Actor) -> QuerySet[Run]:
+    """Held runs but those whose unknown call is in the inbox itself, the longest held first."""
+    since = RunTransition.objects.filter(run=OuterRef("pk"), to_status="HELD").order_by("-id").values("at")[:1]
+    runs = runs_visible(actor).filter(status=RunStatus.HELD).exclude(hold_reason=HoldReason.UNCERTAIN_CALL)
+    return runs.annotate(held_at=Subquery(since)).order_by("held_at", "id")
+
+
+def inbox_groups(actor: Actor, now: datetime, kind: str = "") -> list[Group]:
+    """Items in rank: unknown first, then what runs out soon, then held runs, then the rest. `kind` keeps one kind."""
+    unknown = [_unknown_item(call) for call in unknown_calls(actor)[:KIND_LIMIT]] if kind in ("", "unknown") else []
+    waits = [_wait_item(wait) for wait in open_waits(actor)[:KIND_LIMIT]] if kind in ("", "approvals") else []
+    held = [_held_item(run) for run in held_runs(actor)[:KIND_LIMIT]] if kind in ("", "held") else []
+    waits.sort(key=lambda item: (item.deadline or now, -item.weight))
+    soon = [item for item in waits if item.deadline and item.deadline <= now + SOON]
+    later = [item for item in waits if item not in soon]
+    groups = [
+        Group("Outcome unknown", "may have happened, will not repeat", unknown),
+        Group("Due within 30 minutes", "time left, then rejected", soon),
+        Group("Held runs", "no deadline, nothing moves", held),
+        Group("Later" if unknown or soon or held else "Approvals", "time left, then rejected", later),
+    ]
+    return [group for group in groups if group.items]
+
+
+def _unknown_item(call: ToolCall) -> Item:
+    sign = signs.CALL[CallStatus.UNCERTAIN]
+    tries = f"{call.attempts} attempt{'s' if call.attempts != 1 else ''}"
+    return Item(
+        key=f"call-{call.id}",
+        kind="unknown",
+        id=call.id,
+        title=call.step_name,
+        run_title=call.run.title,
+        about=f"{call.effect_class} · {tries} · its run is {call.run.status}",
+        lamp=sign.lamp,
+        icon=sign.icon,
+        word="Outcome unknown",
+        since=getattr(call, "sent_at", None) or call.created_at,
+        deadline=None,
+        url_name="call",
+        weight=signs.EFFECT[call.effect_class].step,
+    )
+
+
+def _wait_item(wait: Wait) -> Item:
+    sign = signs.WAIT[WaitStatus.OPEN]
+    return Item(
+        key=f"wait-{wait.id}",
+        kind="approvals",
+        id=wait.id,
+        title=wait.tool_call.step_name,
+        run_title=wait.run.title,
+        about=f"{wait.tool_call.effect_class} · revision {wait.checkpoint_revision} · needs one {wait.required_role}",
+        lamp=sign.lamp,
+        icon=sign.icon,
+        word="Approval",
+        since=wait.opened_at,
+        deadline=wait.deadline,
+        url_name="wait",
+        weight=signs.EFFECT[wait.tool_call.effect_class].step,
+    )
+
+
+def _held_item(run: Run) -> Item:
+    sign = signs.RUN[RunStatus.HELD]
+    return Item(
+        key=f"run-{run.id}",
+        kind="held",
+        id=run.id,
+        title=signs.HOLD[run.hold_reason or ""][0],
+        run_title=run.title,
+        about=f"{run.hold_reason}{' · ' + run.hold_detail if run.hold_detail else ''}",
+        lamp=sign.lamp,
+        icon=sign.icon,
+        word="Held",
+        since=getattr(run, "held_at", None) or run.created_at,
+        deadline=None,
+        url_name="run",
+        weight=0,
+    )

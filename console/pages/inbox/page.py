@@ -1,0 +1,124 @@
+"""The pages of the inbox: the list with its preview, and the count in the top bar."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+
+from accounts.errors import NotFound
+from accounts.states import Actor, Permission
+from approvals.selectors import access_wait
+from approvals.states import can_decide
+from console.pages.arguments import ArgumentRow, argument_rows
+from console.pages.inbox.items import Counts, inbox_counts, inbox_groups
+from console.pages.room import page, respond
+from receipts.models import Attempt
+from receipts.selectors import access_call, call_arguments
+from runs.selectors import access_run, database_now
+
+KINDS = {
+    "": ("All", "", ""),
+    "approvals": ("Approvals", "caution", "caution"),
+    "unknown": ("Unknown calls", "unknown", "unknown"),
+    "held": ("Held runs", "stop", "held"),
+}
+PANELS = {"inbox-list": "pages/inbox/list.html", "inbox-item": "pages/inbox/item.html"}
+
+
+@dataclass(frozen=True)
+class Tab:
+    word: str
+    lamp: str
+    icon: str
+    count: int
+    url: str
+    current: bool
+
+
+@page
+def inbox(request: HttpRequest, actor: Actor) -> HttpResponseBase:
+    """GET /inbox/: `?kind=` keeps one kind, `?item=` looks at one item. Its panels are the list and the preview."""
+    kind = request.GET.get("kind", "")
+    kind = kind if kind in KINDS else ""
+    now = database_now()
+    groups = inbox_groups(actor, now, kind)
+    items = [item for group in groups for item in group.items]
+    asked = request.GET.get("item", "")
+    current = next((item for item in items if item.key == asked), None)
+    looked_at = asked or (items[0].key if items else "")
+    context: dict[str, Any] = {
+        "groups": groups,
+        "counts": (counts := inbox_counts(actor)),
+        "tabs": _tabs(counts, kind),
+        "kind": kind,
+        "list_url": reverse("inbox") + (f"?kind={kind}" if kind else ""),
+        "current_key": looked_at,
+        "place": items.index(current) + 1 if current else (1 if items and not asked else 0),
+        "shown": len(items),
+        "preview": preview_of(actor, looked_at) if looked_at else None,
+    }
+    return respond(request, actor, "pages/inbox/page.html", context, PANELS)
+
+
+@page
+def inbox_count(request: HttpRequest, actor: Actor) -> HttpResponseBase:
+    """GET /inbox/count/: the number in the top bar."""
+    return respond(request, actor, "components/inbox_count.html", {})
+
+
+def _tabs(counts: Counts, kind: str) -> list[Tab]:
+    numbers = {"": counts.total, "approvals": counts.approvals, "unknown": counts.unknown, "held": counts.held}
+    return [
+        Tab(word, lamp, icon, numbers[key], reverse("inbox") + (f"?kind={key}" if key else ""), key == kind)
+        for key, (word, lamp, icon) in KINDS.items()
+    ]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What the preview shows of one item, whatever its state is by now."""
+
+    kind: str
+    subject: Any
+    run: Any
+    rows: list[ArgumentRow]
+    odd: list[ArgumentRow]
+    attempts: list[Attempt]
+    url: str
+    may_act: bool
+
+
+def preview_of(actor: Actor, key: str) -> Preview | None:
+    """The preview behind an item's key, through the access selectors. None for a key that names nothing here."""
+    kind, _, text = key.partition("-")
+    build = {"wait": _wait_preview, "call": _call_preview, "run": _run_preview}.get(kind)
+    try:
+        return build(actor, UUID(text)) if build else None
+    except (ValueError, NotFound):
+        return None
+
+
+def _wait_preview(actor: Actor, id: UUID) -> Preview:
+    wait = access_wait(actor=actor, id=id)
+    rows = argument_rows(call_arguments(wait.tool_call))
+    may = can_decide(wait.status) and actor.may(Permission.DECIDE)
+    odd = [row for row in rows if row.odd]
+    return Preview("wait", wait, wait.run, rows, odd, [], reverse("wait", args=[id]), may)
+
+
+def _call_preview(actor: Actor, id: UUID) -> Preview:
+    call = access_call(actor=actor, id=id)
+    rows = argument_rows(call_arguments(call))
+    attempts = list(Attempt.objects.filter(tool_call=call).order_by("attempt_no"))
+    odd = [row for row in rows if row.odd]
+    return Preview(
+        "call", call, call.run, rows, odd, attempts, reverse("call", args=[id]), actor.may(Permission.RECONCILE)
+    )
+
+
+def _run_preview(actor: Actor, id: UUID) -> Preview:
+    run = access_run(actor=actor, id=id)
+    return Preview("run", run, run, [], [], [], reverse("run", args=[id]), actor.may(Permission.RESUME))

@@ -1,0 +1,58 @@
+"""The overview and its two panels."""
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from accounts.states import Actor
+from console.pages import signs
+from console.pages.inbox.items import inbox_counts
+from console.pages.overview.charts import charts
+from console.pages.overview.facts import line_of, needs, parts, stuck_runs
+from console.pages.room import page, respond
+from runs.selectors import database_now
+from runs.states import RunStatus
+
+PANELS = {"overview-live": "pages/overview/live.html"}
+
+# Where each status stands on the line: x in percent, and whether it is on the main track or on the siding.
+STATIONS = [
+    (RunStatus.QUEUED, 7, False),
+    (RunStatus.RUNNING, 25, False),
+    (RunStatus.WAITING, 42, True),
+    (RunStatus.HELD, 57, True),
+    (RunStatus.STOPPING, 76, False),
+]
+
+
+@page
+def overview(request: HttpRequest, actor: Actor) -> HttpResponseBase:
+    """GET /: what needs a person, the line, what is stuck, the last 24 hours."""
+    now = database_now()
+    counts = inbox_counts(actor)
+    line = line_of(actor, now)
+    stuck = stuck_runs(actor)
+    context = {
+        "counts": counts,
+        "needs": needs(actor, counts, now),
+        "line": line,
+        "stations": [
+            {
+                "status": status,
+                "sign": signs.RUN[status],
+                "x": x,
+                "y": 158 if siding else 62,
+                "n": line.live.get(status, 0),
+            }
+            for status, x, siding in STATIONS
+        ],
+        "stuck": stuck,
+        "others": [one for one in stuck if one.icon != "held"],
+        "charts": charts(actor, now),
+    }
+    return respond(request, actor, "pages/overview/page.html", context, PANELS)
+
+
+@page
+def overview_parts(request: HttpRequest, actor: Actor) -> HttpResponseBase:
+    """GET /parts/: how the parts of the installation are, measured now. Asks the broker, so the page does not wait."""
+    return respond(request, actor, "pages/overview/parts.html", {"parts": list(parts(actor))})

@@ -1,0 +1,360 @@
+"""The time axis: events and a scale turned into bars, marks and labels for one SVG. x in percent, y in px. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+
+from console.pages.run.events import Event, Tenure, attempt_name
+from console.pages.run.rows import RunRows
+from console.pages.run.scale import Scale, scale_of
+from console.pages.times import span
+
+CHAR = 0.72  # percent of the narrowest plot (864 px) that one character of a label takes
+NEAR = 3.2  # stations and marks nearer than this are drawn as one
+TRACK = 22
+MAX_TRACKS = 6
+
+
+@dataclass(frozen=True)
+class Bar:
+    x: float
+    width: float
+    y: float
+    height: float
+    shape: str
+    title: str
+    key: str = ""
+    picked: bool = False
+
+
+@dataclass(frozen=True)
+class Mark:
+    x: float
+    y: float
+    icon: str
+    lamp: str
+    title: str
+    key: str = ""
+    picked: bool = False
+
+
+@dataclass(frozen=True)
+class Label:
+    x: float
+    dx: int
+    y: float
+    text: str
+    anchor: str = "start"
+    weight: str = ""
+
+    @property
+    def start(self) -> float:
+        """Where the text begins, in percent of the narrowest plot."""
+        return self.x + self.dx / 8.64 - (len(self.text) * CHAR if self.anchor == "end" else 0.0)
+
+    @property
+    def end(self) -> float:
+        return self.start + len(self.text) * CHAR
+
+
+@dataclass(frozen=True)
+class Station:
+    x: float
+    y: float
+    text: str
+    title: str
+    key: str
+    head: bool
+    picked: bool
+
+    @property
+    def half(self) -> float:
+        return 8.5 if len(self.text) <= 2 else 4.0 + 3.7 * len(self.text)
+
+    @property
+    def ring(self) -> float:
+        return self.half + 3
+
+    @property
+    def size(self) -> float:
+        return 2 * self.half
+
+
+@dataclass
+class Lane:
+    """One row of the axis. `top` is filled in when the lanes are stacked."""
+
+    name: str
+    note: str
+    height: int
+    top: int = 0
+    bars: list[Bar] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list)
+    stations: list[Station] = field(default_factory=list)
+    rails: list[tuple[float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Everything that the template draws."""
+
+    scale: Scale
+    lanes: list[Lane]
+    height: int
+    now_x: float | None
+    cursor_x: float | None
+
+    @property
+    def ticks(self) -> list[tuple[datetime, float]]:
+        """Round times and where they stand, none under the word "now"."""
+        return [(at, x) for at, x in self.scale.ticks() if self.now_x is None or abs(self.now_x - x) > 7]
+
+    @property
+    def folds(self) -> list[tuple[float, float, list[str]]]:
+        """Where it begins, its width, and its length in words, one unit a line."""
+        return [(round(p.x, 2), round(p.width, 2), _lines(span(p.length))) for p in self.scale.folds]
+
+    @property
+    def length(self) -> str:
+        return span(self.scale.end - self.scale.start)
+
+
+def _lines(words: str) -> list[str]:
+    parts = words.split()
+    return [" ".join(parts[i : i + 2]) for i in range(0, len(parts), 2)]
+
+
+HEADER = 36
+
+
+def run_axis(
+    rows: RunRows, events: Sequence[Event], tenures: Sequence[Tenure], now: datetime, *, picked: str, fold: bool
+) -> Axis:
+    """The axis of a window of events. `now` closes what is still going on; an ended run closes at its last event."""
+    live = rows.before is None and rows.run.ended_at is None
+    end = now if live else max((e.until or e.at for e in events), default=now)
+    scale = _scale(rows, events, end, live, fold)
+    draw = Drawing(scale, end, live, picked)
+    lanes = [
+        draw.status(events),
+        draw.lease(tenures, events),
+        draw.checkpoints(rows, events),
+        draw.attempts(events, "Model call", "Model calls", ""),
+        draw.attempts(events, "Tool call", "Tool calls", "one bar an attempt"),
+        draw.waits(events),
+        draw.moments(events, {"Report"}, "Reports"),
+        draw.moments(events, {"Control", "Verdict"}, "Control"),
+    ]
+    height = HEADER
+    for lane in lanes:
+        lane.top = height
+        height += lane.height
+    chosen = next((event for event in events if event.key == picked), None)
+    return Axis(scale, lanes, height, scale.x(end) if live else None, scale.x(chosen.at) if chosen else None)
+
+
+def _scale(rows: RunRows, events: Sequence[Event], end: datetime, live: bool, fold: bool) -> Scale:
+    moments = [e.at for e in events] + [e.until for e in events if e.until] + ([end] if live else [])
+    start = min(moments, default=end)
+    busy = [(e.at, e.until or end) for e in events if e.kind in ("Tool call", "Model call")]
+    return scale_of([m for m in moments if m <= end] or [start], busy, fold=fold)
+
+
+class Drawing:
+    """Draws the lanes of one axis."""
+
+    def __init__(self, scale: Scale, end: datetime, live: bool, picked: str) -> None:
+        self.scale, self.end, self.live, self.picked = scale, end, live, picked
+
+    def _bar(self, event: Event, y: float, height: float, shape: str) -> Bar:
+        x, width = self.reach(event.at, event.until)
+        return Bar(x, width, y, height, shape, event.what, event.key, event.key == self.picked)
+
+    def reach(self, start: datetime, end: datetime | None) -> tuple[float, float]:
+        """Where a stretch begins, and its width; what has no end reaches to the end of the axis."""
+        x = self.scale.x(start)
+        return x, round(max(0.3, self.scale.x(min(end or self.end, self.end)) - x), 2)
+
+    def status(self, events: Sequence[Event]) -> Lane:
+        lane = Lane("Status", "", 36)
+        moves = [event.subject for event in events if event.kind in ("Status", "Lease")]
+        labels: list[tuple[float, Label]] = []
+        for move, after in zip(moves, [*moves[1:], None], strict=False):
+            going = after is None and self.live
+            until = after.at if after else (self.end if self.live else move.at)
+            x, width = self.reach(move.at, until)
+            words = (
+                f"{move.to_status.capitalize()}, {span(until - move.at)}"
+                if until > move.at
+                else move.to_status.capitalize()
+            )
+            shapes = _STATUS_SHAPES if going else _PAST_SHAPES
+            lane.bars.append(Bar(x, width, 22, 6, shapes.get(move.to_status, "bar bar--light"), words))
+            labels.append((width, Label(x, 0, 15, words, "start", "t-strong" if going else "")))
+        lane.labels = _uncrowded(labels)
+        return lane
+
+    def lease(self, tenures: Sequence[Tenure], events: Sequence[Event]) -> Lane:
+        lane = Lane("Lease", "holder, fence", 48)
+        shown = [t for t in tenures if (t.end or self.end) > self.scale.start]
+        for tenure in shown:
+            x, width = self.reach(max(tenure.start, self.scale.start), tenure.end)
+            words = f"{tenure.owner}, fence {tenure.fence}"
+            lane.bars.append(Bar(x, width, 8, 13, "bar--light bar", words))
+            room = [w for w in (words, f"fence {tenure.fence}") if len(w) * CHAR + 1 <= width]
+            if room:
+                lane.labels.append(Label(x, 12 if tenure.takeover else 4, 18, room[0], "start", "t-strong t-on"))
+            if tenure.takeover:
+                lane.marks.append(Mark(x, 14.5, "takeover", "caution", f"Takeover by {words}"))
+        refused = [e for e in events if e.kind == "Refused"]
+        for group in self._near(refused):
+            first = group[0]
+            title = first.short if len(group) == 1 else f"{len(group)} writes refused"
+            lane.marks.append(Mark(self.scale.x(first.at), 34, "refused", "stop", title, first.key, self._has(group)))
+            lane.labels.append(Label(self.scale.x(first.at), 10, 38, title))
+        return lane
+
+    def _has(self, group: Iterable[Event]) -> bool:
+        return any(event.key == self.picked for event in group)
+
+    def _near(self, events: Sequence[Event]) -> Iterator[list[Event]]:
+        """Events in order, those that would be drawn over each other as one group."""
+        group: list[Event] = []
+        for event in events:
+            if group and self.scale.x(event.at) - self.scale.x(group[0].at) > NEAR:
+                yield group
+                group = []
+            group.append(event)
+        if group:
+            yield group
+
+    def checkpoints(self, rows: RunRows, events: Sequence[Event]) -> Lane:
+        lane = Lane("Checkpoints", "revisions", 36)
+        saved = [e for e in events if e.kind == "Checkpoint"]
+        head = rows.head.revision if rows.head else 0
+        for group in self._near(saved):
+            first, last = group[0].revision, group[-1].revision
+            text = str(first) if first == last else f"{first}–{last}"
+            title = f"Revision {text}, {group[-1].subject.phase}"
+            chosen = self._has(group)
+            x = self.scale.x(group[-1].at)
+            lane.stations.append(Station(x, 18, text, title, group[-1].key, last == head, chosen))
+        lane.rails = [(a.x, b.x) for a, b in pairwise(lane.stations)]
+        if lane.stations and self.live:
+            lane.rails.append((lane.stations[-1].x, self.scale.x(self.end)))
+        return lane
+
+    def attempts(self, events: Sequence[Event], kind: str, name: str, note: str) -> Lane:
+        lane = Lane(name, note, 30)
+        tracks = _Tracks(self)
+        for tries in _by_call(event for event in events if event.kind == kind):
+            track, label = tracks.place(tries)
+            y = 10 + track * TRACK
+            for event in tries:
+                lane.bars.append(self._bar(event, y, 9, _attempt_shape(event)))
+                lane.bars += self._tail(event, y)
+            lane.labels += [label] if label else []
+        lane.height = 8 + TRACK * max(1, tracks.used)
+        return lane
+
+    def _tail(self, event: Event, y: float) -> list[Bar]:
+        """What may still land is drawn behind now, to the edge."""
+        if not (event.going and self.live and event.may_land and event.may_land > self.end):
+            return []
+        x = self.scale.x(self.end)
+        return [Bar(x, round(100 - x, 2), y, 9, "bar--tail bar", "may still answer")]
+
+    def waits(self, events: Sequence[Event]) -> Lane:
+        lane = Lane("Waits", "and decisions", 44)
+        labels: list[tuple[float, Label]] = []
+        for event in (e for e in events if e.kind in ("Wait", "Decision")):
+            x = self.scale.x(event.at)
+            if event.key.startswith("wait-"):
+                lane.bars.append(self._bar(event, 10, 12, "bar bar--caution" if event.going else "bar--light bar"))
+            lane.marks.append(Mark(x, 16, event.icon, event.lamp, event.what, event.key, event.key == self.picked))
+            right = x + len(event.short) * CHAR > 100
+            labels.append((x, Label(x, 4 if right else -4, 38, event.short, "end" if right else "start")))
+        lane.labels = _uncrowded(labels)
+        return lane
+
+    def moments(self, events: Sequence[Event], kinds: set[str], name: str) -> Lane:
+        lane = Lane(name, "", 30)
+        labels: list[tuple[float, Label]] = []
+        for group in self._near([e for e in events if e.kind in kinds]):
+            last = group[-1]
+            x = self.scale.x(last.at)
+            title = "; ".join(event.what for event in group)
+            lane.marks.append(Mark(x, 15, last.icon, last.lamp, title, last.key, self._has(group)))
+            words = ", ".join(dict.fromkeys(event.short for event in group))
+            right = x + len(words) * CHAR + 2 > 100
+            labels.append((x, Label(x, -12 if right else 12, 19, words, "end" if right else "start")))
+        lane.labels = _uncrowded(labels)
+        return lane
+
+
+def _uncrowded(labels: list[tuple[float, Label]]) -> list[Label]:
+    """The labels that do not run into each other; where two would, the one with the greater worth stays."""
+    kept: list[Label] = []
+    for _, label in sorted(labels, key=lambda pair: -pair[0]):
+        if all(label.end <= other.start or label.start >= other.end for other in kept) and label.end <= 102:
+            kept.append(label)
+    return kept
+
+
+_STATUS_SHAPES = {
+    "QUEUED": "bar bar--light",
+    "RUNNING": "bar bar--clear",
+    "WAITING": "bar bar--caution",
+    "HELD": "bar bar--stop",
+    "STOPPING": "bar bar--stop",
+}
+_PAST_SHAPES = {"RUNNING": "bar", "STOPPING": "bar"}
+
+
+def _attempt_shape(event: Event) -> str:
+    if event.going:
+        return "bar bar--clear"
+    return "bar--unknown bar" if event.lamp == "unknown" else "bar bar--stop" if event.lamp == "stop" else "bar"
+
+
+def _by_call(attempts: Iterable[Event]) -> list[list[Event]]:
+    """The attempts of each call together, calls in the order of their first one."""
+    calls: dict[object, list[Event]] = {}
+    for event in attempts:
+        calls.setdefault(event.subject.tool_call_id or event.subject.model_call_id, []).append(event)
+    return list(calls.values())
+
+
+class _Tracks:
+    """Lays calls under each other so that neither bars nor labels overlap. All attempts of a call share its track."""
+
+    def __init__(self, drawing: Drawing) -> None:
+        self.drawing = drawing
+        self.ends: list[float] = []
+
+    @property
+    def used(self) -> int:
+        return len(self.ends)
+
+    def place(self, tries: list[Event]) -> tuple[int, Label | None]:
+        """The track of a call and its label, right of its last attempt where it fits, else left of its first."""
+        first, last = tries[0], tries[-1]
+        left = self.drawing.reach(first.at, first.until)[0]
+        right = sum(self.drawing.reach(last.at, last.until))
+        name = attempt_name(first.subject) + (f", {len(tries)} attempts" if len(tries) > 1 else "")
+        need = len(name) * CHAR + 1
+        after = right + need <= 100
+        track = self._free(left if after else max(0.0, left - need))
+        self.ends[track] = right + (need if after else 0.5)
+        y, weight = 18 + track * TRACK, "t-strong" if last.going else ""
+        if after:
+            return track, Label(round(right, 2), 4, y, name, "start", weight)
+        return track, Label(left, -4, y, name, "end", weight) if left >= need else None
+
+    def _free(self, start: float) -> int:
+        track = next((i for i, end in enumerate(self.ends) if end <= start), len(self.ends))
+        if track == len(self.ends) and track < MAX_TRACKS:
+            self.ends.append(0.0)
+        return track if track < MAX_TRACKS else min(range(MAX_TRACKS), key=lambda i: self.ends[i])

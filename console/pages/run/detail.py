@@ -1,0 +1,195 @@
+"""The event that is looked at: its facts, and where to read more."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+from uuid import UUID
+
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from approvals.models import Wait
+from checkpoints.models import Checkpoint
+from console.pages.run.events import Event
+from console.templatetags.signalbox import age, digest, effect, exact, left, person, short_id, state_chip, when
+from receipts.models import Attempt, ModelCall, Publication, Reconciliation, ReportVersion
+from runs.models import ControlRequest, Refusal, RunTransition
+
+Fact = tuple[str, SafeString | str]
+
+
+@dataclass(frozen=True)
+class Detail:
+    """What the side panel shows. `chip` is the state of the row now; `link` opens its own page."""
+
+    event: Event
+    chip: SafeString | str
+    facts: list[Fact]
+    link: str
+    link_word: str
+
+
+def detail_of(event: Event, run_id: UUID) -> Detail:
+    """The facts of one event. Nothing is read from the database here but what the event already carries."""
+    build: Callable[[Any, UUID], tuple[SafeString | str, list[Fact], str, str]] = _BUILDERS[type(event.subject)]
+    chip, facts, link, word = build(event.subject, run_id)
+    return Detail(event, chip, facts, link, word)
+
+
+def _attempt(attempt: Attempt, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
+    facts: list[Fact] = [
+        ("Sent", format_html("{}, fence {}", when(attempt.dispatched_at), attempt.fence)),
+        ("Answered", format_html("{}", when(attempt.finished_at)) if attempt.outcome == "OK" else ""),
+        ("Closed", when(attempt.finished_at) if attempt.outcome not in (None, "OK") else ""),
+        ("Time is up", _deadline(attempt)),
+        ("Error", exact(attempt.error, "line") if attempt.error else ""),
+        ("Answer", digest(attempt.response_digest) if attempt.response_digest else ""),
+        ("Authorised", person(attempt.authorised_by)),
+    ]
+    if attempt.tool_call is None:
+        return _turn(attempt, facts)
+    call = attempt.tool_call
+    about: list[Fact] = [
+        ("Call", short_id(call.id)),
+        ("Tool", format_html("<code>{}</code> {}", call.tool, call.tool_version)),
+        ("Effect class", effect(call.effect_class)),
+    ]
+    bytes_: list[Fact] = [("Arguments", digest(call.args_digest, 12)), ("Key", digest(call.idempotency_key, 12))]
+    return state_chip("call", call.status), about + facts + bytes_, reverse("call", args=[call.id]), "Open the call"
+
+
+def _deadline(attempt: Attempt) -> SafeString | str:
+    if attempt.deadline_at is None:
+        return ""
+    if attempt.outcome is None:
+        return format_html("{}, {} left", when(attempt.deadline_at), left(attempt.deadline_at))
+    return when(attempt.deadline_at)
+
+
+def _turn(attempt: Attempt, facts: list[Fact]) -> tuple[SafeString | str, list[Fact], str, str]:
+    turn = cast("ModelCall", attempt.model_call)  # an attempt is of one receipt, by constraint
+    used = f"{turn.input_tokens} in, {turn.output_tokens} out" if turn.input_tokens is not None else ""
+    about: list[Fact] = [
+        ("Model", exact(turn.model, "line")),
+        ("Asked at", f"revision {turn.at_revision}"),
+        ("Tokens", used),
+        ("Request", digest(turn.request_digest, 12)),
+    ]
+    return state_chip("model", turn.status), about + facts, "", ""
+
+
+def _checkpoint(saved: Checkpoint, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
+    facts: list[Fact] = [
+        ("Revision", str(saved.revision)),
+        ("Phase", saved.phase),
+        ("Next", exact(saved.next_node, "line")),
+        ("Why saved", saved.trigger),
+        ("Fence", str(saved.fence)),
+        ("Digest", digest(saved.digest, 12)),
+        ("Size", f"{saved.body_bytes} bytes"),
+    ]
+    return "", facts, reverse("checkpoint", args=[run_id, saved.revision]), "Open the checkpoint"
+
+
+def _wait(wait: Wait, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
+    decision = getattr(wait, "decision", None)
+    facts: list[Fact] = [
+        ("Call", exact(wait.tool_call.step_name, "line")),
+        ("Effect class", effect(wait.tool_call.effect_class)),
+        ("Bound to", format_html("revision {} {}", wait.checkpoint_revision, digest(wait.checkpoint_digest))),
+        ("Arguments", digest(wait.args_digest, 12)),
+        ("Asked by", exact(wait.policy_rule, "line")),
+        (
+            "Deadline",
+            format_html("{}, {} left", when(wait.deadline), left(wait.deadline)) if wait.status == "OPEN" else "",
+        ),
+        ("Decided", format_html("{} {}", person(decision.actor), when(decision.at)) if decision else ""),
+        ("Reason", exact(decision.reason) if decision else ""),
+        ("Closed because", exact(wait.status_reason, "line") if wait.status_reason else ""),
+    ]
+    word = "Open the decision" if wait.status == "OPEN" else "Open the wait"
+    return state_chip("wait", wait.status), facts, reverse("wait", args=[wait.id]), word
+
+
+def _version(version: ReportVersion, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
+    facts: list[Fact] = [
+        ("Title", exact(version.title, "line")),
+        ("Version", str(version.version_no)),
+        ("Body", digest(version.sha256, 12)),
+        ("Rests on", f"{len(version.source_calls)} calls"),
+    ]
+    return "", facts, reverse("report", args=[version.report_id]), "Open the report"
+
+
+def _publication(publication: Publication, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
+    version = publication.report_version
+    facts: list[Fact] = [
+        ("Version", str(version.version_no)),
+        ("Channel", publication.channel),
+        ("There", exact(publication.external_ref, "line") if publication.external_ref else ""),
+    ]
+    link = reverse("report", args=[version.report_id])
+    return state_chip("publication", publication.status), facts, link, "Open the report"
+
+
+def _control(control: ControlRequest, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
+    facts: list[Fact] = [
+        ("Asked by", person(control.requested_by)),
+        ("Reason", exact(control.reason)),
+        ("Accepted", when(control.accepted_at)),
+        ("Adopted", when(control.adopted_at)),
+        ("Settled", when(control.settled_at)),
+    ]
+    return state_chip("control", control.status), facts, reverse("stop", args=[run_id]), "Open the stop"
+
+
+def _refusal(refusal: Refusal, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
+    facts: list[Fact] = [
+        ("Refused", refusal.kind),
+        ("Fence", "" if refusal.fence is None else str(refusal.fence)),
+        ("Expected", "" if refusal.expected_revision is None else f"revision {refusal.expected_revision}"),
+        ("Found", "" if refusal.actual_revision is None else f"revision {refusal.actual_revision}"),
+        ("About", short_id(refusal.subject_id) if refusal.subject_id else ""),
+    ]
+    said: list[Fact] = [
+        (str(key).replace("_", " ").capitalize(), exact(value, "line")) for key, value in refusal.detail.items()
+    ]
+    return "", facts + said, "", ""
+
+
+def _verdict(verdict: Reconciliation, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
+    facts: list[Fact] = [
+        ("Verdict", verdict.verdict),
+        ("Then", "" if verdict.follow_up == "NONE" else verdict.follow_up),
+        ("Said by", person(verdict.actor)),
+        ("Evidence", exact(verdict.evidence)),
+        ("There", exact(verdict.external_ref, "line") if verdict.external_ref else ""),
+    ]
+    call = verdict.tool_call
+    return state_chip("call", call.status), facts, reverse("call", args=[call.id]), "Open the call"
+
+
+def _move(move: RunTransition, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
+    facts: list[Fact] = [
+        ("From", move.from_status or "nothing"),
+        ("To", move.to_status),
+        ("Cause", move.cause),
+        ("By", person(move.actor)),
+        ("Fence", "" if move.fence is None else str(move.fence)),
+        ("Since", format_html("{} ago", age(move.at))),
+    ]
+    return state_chip("run", move.to_status), facts, "", ""
+
+
+_BUILDERS: dict[type, Any] = {
+    Attempt: _attempt,
+    Checkpoint: _checkpoint,
+    Wait: _wait,
+    ReportVersion: _version,
+    Publication: _publication,
+    ControlRequest: _control,
+    Refusal: _refusal,
+    Reconciliation: _verdict,
+    RunTransition: _move,
+}

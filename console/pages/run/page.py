@@ -1,0 +1,130 @@
+"""The page of one run: its head, its facts, the time axis, the event that is looked at, and the list of events."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.utils.dateparse import parse_datetime
+
+from accounts.states import Actor, Permission
+from checkpoints.models import Intent
+from console.pages.room import page, respond
+from console.pages.run.axis import run_axis
+from console.pages.run.detail import Detail, detail_of
+from console.pages.run.events import Event, run_events, tenures
+from console.pages.run.rows import WINDOW, RunRows, run_rows
+from console.pages.run.say import facts_of, head_line
+from console.pages.times import exact_time
+from runs.models import RunInput
+from runs.selectors import access_run, database_now
+from runs.states import OPEN_CONTROL, can_retry_resume, can_revise_goal, can_stop
+
+PANELS = {"run-live": "pages/run/live.html"}
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the URL asks for: the event to look at, the page of events, and whether idle time is folded."""
+
+    event: str
+    before: datetime | None
+    fold: bool
+
+    def query(self, **changed: str) -> str:
+        """The query string of this look with some of it changed; what is the default stays out."""
+        now = {
+            "event": self.event,
+            "before": exact_time(self.before) if self.before else "",
+            "fold": "" if self.fold else "0",
+        }
+        kept = {key: value for key, value in {**now, **changed}.items() if value}
+        return f"?{urlencode(kept)}" if kept else "?"
+
+
+def look_of(request: HttpRequest) -> Look:
+    """What is asked for. A time that can't be read asks for the newest events."""
+    try:
+        before = parse_datetime(request.GET.get("before", ""))
+    except ValueError:
+        before = None
+    aware = before if before and before.tzinfo else None
+    return Look(request.GET.get("event", ""), aware, request.GET.get("fold") != "0")
+
+
+@page
+def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET /runs/<id>/: `?event=` looks at one event, `?before=` turns to older ones, `?fold=0` draws true lengths."""
+    run = access_run(actor=actor, id=id)
+    look = look_of(request)
+    rows = run_rows(run, look.before)
+    events = run_events(rows)
+    now = database_now()
+    picked = _picked(events, look.event)
+    axis = run_axis(
+        rows,
+        events,
+        tenures(rows.transitions, rows.lease),
+        now,
+        picked=picked.key if picked else "",
+        fold=look.fold,
+    )
+    context = {
+        "run": run,
+        "rows": rows,
+        "look": look,
+        "topic": f"run:{run.id}",
+        "self_url": reverse("run", args=[run.id]) + look.query(),
+        "folded_url": look.query(fold=""),
+        "linear_url": look.query(fold="0"),
+        "axis": axis,
+        "events": events[::-1],
+        "older": look.query(before=exact_time(events[0].at), event="") if len(events) >= WINDOW else "",
+        "head_line": head_line(rows),
+        "facts": facts_of(rows),
+        "stop": next((c for c in reversed(rows.controls) if c.status in OPEN_CONTROL), None),
+        "intent": Intent.objects.filter(run=run).order_by("-version").first(),
+        "inputs": RunInput.objects.filter(run=run).order_by("name"),
+        **_picked_context(events, picked, look, run.id),
+        **_acts(actor, rows),
+    }
+    return respond(request, actor, "pages/run/page.html", context, PANELS)
+
+
+def _picked(events: Sequence[Event], key: str) -> Event | None:
+    """The event that the URL names, else the newest one."""
+    return next((event for event in events if event.key == key), events[-1] if events else None)
+
+
+def _picked_context(events: Sequence[Event], picked: Event | None, look: Look, run_id: UUID) -> dict[str, object]:
+    if picked is None:
+        return {"detail": None}
+    at = events.index(picked)
+    detail: Detail = detail_of(picked, run_id)
+    return {
+        "detail": detail,
+        "number": at + 1,
+        "total": len(events),
+        "earlier": _event_url(look, run_id, events[at - 1].key) if at > 0 else "",
+        "later": _event_url(look, run_id, events[at + 1].key) if at + 1 < len(events) else "",
+    }
+
+
+def _event_url(look: Look, run_id: UUID, key: str) -> str:
+    return reverse("run", args=[run_id]) + look.query(event=key)
+
+
+def _acts(actor: Actor, rows: RunRows) -> dict[str, bool]:
+    """Which acts this person is offered now. The services decide again."""
+    run = rows.run
+    stop_open = any(control.status in OPEN_CONTROL for control in rows.controls)
+    return {
+        "may_stop": actor.may(Permission.STOP) and can_stop(run.status, stop_open),
+        "may_retry": actor.may(Permission.RESUME) and can_retry_resume(run.status, run.hold_reason),
+        "may_revise": actor.may(Permission.REVISE) and can_revise_goal(run.status),
+        "may_release": actor.may(Permission.RELEASE),
+    }

@@ -1,0 +1,104 @@
+"""What the server says about a run in words: the sentence under its title and the strip of facts."""
+
+from dataclasses import dataclass
+
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from console.pages import signs
+from console.pages.run.events import attempt_name
+from console.pages.run.rows import RunRows
+from console.pages.times import span
+from console.templatetags.signalbox import age, digest, exact, left, when
+from receipts.models import Attempt
+from runs.states import RecoveryPolicy
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One fact of the strip."""
+
+    label: str
+    value: SafeString | str
+    then: SafeString | str = ""
+
+
+def head_line(rows: RunRows) -> SafeString | str:
+    """One or two sentences: what happens now, or how it ended."""
+    run = rows.run
+    if run.ended_at:
+        why = format_html(" {}", exact(run.end_reason)) if run.end_reason else ""
+        return format_html("Ended {}.{}", when(run.ended_at), why)
+    if run.status == "HELD":
+        return _held(rows)
+    if run.status == "WAITING":
+        return _waiting(rows)
+    open_attempt = next((a for a in reversed(rows.attempts) if a.outcome is None), None)
+    if open_attempt:
+        return _sent(open_attempt, run.status)
+    return f"{signs.RUN[run.status].means}."
+
+
+def _held(rows: RunRows) -> SafeString:
+    title, helps = signs.HOLD[rows.run.hold_reason or ""]
+    detail = format_html(" {}", exact(rows.run.hold_detail)) if rows.run.hold_detail else ""
+    return format_html("{}.{} {}.", title, detail, helps)
+
+
+def _waiting(rows: RunRows) -> SafeString | str:
+    waits = [wait for wait in rows.waits if wait.status == "OPEN"]
+    if not waits:
+        return "Decided; a worker takes it up."
+    link = reverse("wait", args=[waits[0].id])
+    step = exact(waits[0].tool_call.step_name, "line")
+    said = 'Waits for a person: <a href="{}">{}</a>, {} left.'
+    return format_html(said, link, step, left(waits[0].deadline))
+
+
+def _sent(attempt: Attempt, status: str) -> SafeString:
+    nothing_new = "Nothing new starts. " if status == "STOPPING" else ""
+    name = exact(attempt_name(attempt), "line")
+    return format_html("{}{} was sent {} ago and has not answered.", nothing_new, name, age(attempt.dispatched_at))
+
+
+def facts_of(rows: RunRows) -> list[Shown]:
+    """The strip under the title."""
+    run, head = rows.run, rows.head
+    shown = [_lease(rows)] if run.ended_at is None else [Shown("Took", _took(rows))]
+    if head:
+        link = reverse("checkpoint", args=[run.id, head.revision])
+        revision = format_html('<a href="{}">{}</a>', link, head.revision)
+        shown = [Shown("Phase", head.phase), Shown("Revision", revision, digest(head.digest)), *shown]
+    resume = run.recovery_policy == RecoveryPolicy.RESUME_IN_PLACE
+    policy = ("resume in place", "when every guard passes") if resume else ("settle", "close by what is known")
+    return [
+        *shown,
+        _budget(rows),
+        Shown("Takeovers", f"{run.takeovers} of {run.max_takeovers}"),
+        Shown("If its worker dies", *policy),
+    ]
+
+
+def _took(rows: RunRows) -> str:
+    run = rows.run
+    return span(run.ended_at - run.created_at) if run.ended_at else ""
+
+
+def _lease(rows: RunRows) -> Shown:
+    lease = rows.lease
+    if not lease.owner:
+        return Shown("Lease", "free", f"last fence {lease.fence}")
+    then = format_html("renewed {} ago, {} left", age(lease.renewed_at), left(lease.expires_at))
+    return Shown("Lease", format_html("{}, fence {}", exact(lease.owner, "line"), lease.fence), then)
+
+
+def _budget(rows: RunRows) -> Shown:
+    """The budget that is nearest to its cap."""
+    if not rows.budgets:
+        return Shown("Budget", "none")
+    tight = max(rows.budgets, key=lambda b: (b.spent + b.reserved + b.held_unknown) / (b.cap or 1))
+    kept = tight.reserved + tight.held_unknown
+    return Shown(
+        "Budget", f"{tight.spent} of {tight.cap} {tight.unit.replace('_', ' ')}", f"{kept} held back" if kept else ""
+    )

@@ -1,0 +1,426 @@
+"""Rows of runs in every state, written as the services would have left them, for the tests of the pages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.keys import new_id
+from accounts.models import Tenant
+from accounts.selectors import current_data_key, sealed_body
+from approvals.models import Decision, Wait
+from checkpoints.models import Checkpoint, Head, Intent, Obligation
+from receipts.models import Attempt, ModelCall, Publication, Reconciliation, Report, ReportVersion, ToolCall
+from runs.canonical import canonical, digest, idempotency_key, intent_key
+from runs.models import (
+    Agent,
+    AgentVersion,
+    Budget,
+    ControlRequest,
+    Lease,
+    Refusal,
+    Run,
+    RunInput,
+    RunTransition,
+    Thread,
+)
+from runs.services import artifact_store
+
+STARTER = "person:j.lind"
+TITLE = "ARKK / ARKW overlap, 8 Sep 2021"
+PUBLISH_ARGS: dict[str, Any] = {
+    "channel": "wiki",
+    "page": "funds/ark/overlap-2021-09-08",
+    "summary": "Weight overlap 65.08\u00a0% over 22 shared tickers.\nCash lines are not counted.",
+    "title": "ARKK\u200b / ARKW overlap, 8 Sep 2021",
+    "version": 2,
+}
+
+
+@dataclass
+class Story:
+    """A run that is being told. `at(seconds)` is a moment after its start."""
+
+    tenant: Tenant
+    start: datetime
+    title: str = TITLE
+    run: Run = field(init=False)
+    revision: int = 0
+    ordinal: int = 0
+
+    def __post_init__(self) -> None:
+        agent, _ = Agent.objects.get_or_create(tenant=self.tenant, key="fund_comparison")
+        version, _ = AgentVersion.objects.get_or_create(
+            agent=agent,
+            manifest_digest=digest(b"fund_comparison 1"),
+            defaults={"version": "1", "model": "scripted", "gateway": "scripted", "manifest": {}},
+        )
+        thread = Thread.objects.create(tenant=self.tenant, agent=agent, key=f"thread-{new_id().hex[-8:]}")
+        self.run = Run(
+            tenant=self.tenant,
+            thread=thread,
+            agent_version=version,
+            title=self.title,
+            admission_key=new_id().hex,
+            created_by=STARTER,
+            created_at=self.start,
+            status="QUEUED",
+        )
+        self.run.lineage_id = self.run.id
+        self.run.save(force_insert=True)
+        Lease.objects.create(run=self.run)
+        Budget.objects.create(run=self.run, unit="model_calls", cap=40, spent=5, reserved=1)
+        Intent.objects.create(
+            run=self.run,
+            version=1,
+            goal="Compare the holdings of ARKK and ARKW and publish the overlap on the wiki.",
+            revised_by=STARTER,
+            reason="start",
+            digest=digest(b"goal"),
+            at=self.start,
+        )
+        self.move(0, None, "QUEUED", "ADMITTED", STARTER)
+
+    def at(self, seconds: float) -> datetime:
+        return self.start + timedelta(seconds=seconds)
+
+    def move(
+        self, seconds: float, before: str | None, after: str, cause: str, actor: str, fence: int | None = None
+    ) -> None:
+        RunTransition.objects.create(
+            run=self.run,
+            from_status=before,
+            to_status=after,
+            cause=cause,
+            actor=actor,
+            fence=fence,
+            at=self.at(seconds),
+        )
+
+    def status(self, *steps: str, **facts: Any) -> None:
+        """Walk the status over legal steps; `facts` go with the last one."""
+        for step in steps:
+            last = step == steps[-1]
+            Run.objects.filter(id=self.run.id).update(status=step, **(facts if last else {}))
+        self.run.refresh_from_db()
+
+    def lease(self, owner: str, fence: int, renewed: datetime, seconds: float = 15) -> None:
+        for step in range(1, fence + 1):
+            Lease.objects.filter(run=self.run).update(owner=None, expires_at=None)
+            Lease.objects.filter(run=self.run).update(
+                owner=owner, fence=step, renewed_at=renewed, expires_at=renewed + timedelta(seconds=seconds)
+            )
+
+    def save(self, seconds: float, phase: str, fence: int, trigger: str = "CURSOR") -> Checkpoint:
+        """Save the next revision and move the head to it."""
+        self.revision += 1
+        before = Checkpoint.objects.filter(run=self.run, revision=self.revision - 1).first()
+        body = canonical({"revision": self.revision, "run": str(self.run.id)})
+        key_id = current_data_key(self.tenant.id)
+        with transaction.atomic():
+            saved = Checkpoint.objects.create(
+                tenant=self.tenant,
+                run=self.run,
+                revision=self.revision,
+                parent_digest=before.digest if before else None,
+                format_version=1,
+                phase=phase,
+                next_node="decide",
+                trigger=trigger,
+                save_id=new_id(),
+                fence=fence,
+                intent_version=1,
+                digest=digest(body),
+                body=sealed_body(key_id=key_id, plain=body),
+                data_key_id=key_id,
+                body_bytes=len(body),
+                created_at=self.at(seconds),
+            )
+            place = {"revision": self.revision, "digest": saved.digest, "phase": phase, "trigger": trigger}
+            if before:
+                Head.objects.filter(run=self.run).update(**place)
+            else:
+                Head.objects.create(run=self.run, **place)
+        return saved
+
+    def turn(self, seconds: float, took: float | None, fence: int, turn_no: int) -> ModelCall:
+        sealed = took is not None
+        call = ModelCall.objects.create(
+            tenant=self.tenant,
+            run=self.run,
+            turn_no=turn_no,
+            at_revision=self.revision,
+            status="SEALED" if sealed else "DISPATCHED",
+            model="scripted",
+            request_digest=digest(b"request"),
+            response_digest=digest(b"answer") if sealed else None,
+            input_tokens=1200 if sealed else None,
+            output_tokens=80 if sealed else None,
+            created_at=self.at(seconds),
+            sealed_at=self.at(seconds + (took or 0)) if sealed else None,
+        )
+        self._attempt({"model_call": call}, 1, seconds, took, fence, "OK" if sealed else None)
+        return call
+
+    def call(
+        self,
+        seconds: float,
+        step: str,
+        effect_class: str,
+        status: str,
+        tries: Sequence[tuple[float, float | None, int, str | None]],
+        args: dict[str, Any] | None = None,
+    ) -> ToolCall:
+        """A logical call with its attempts: (seconds, took, fence, outcome)."""
+        self.ordinal += 1
+        plain = canonical(args or {"input": step[-1]})
+        key_id = current_data_key(self.tenant.id)
+        tool = step.split("/", maxsplit=1)[0]
+        call = ToolCall.objects.create(
+            tenant=self.tenant,
+            run=self.run,
+            ordinal=self.ordinal,
+            tool=tool,
+            tool_version="1",
+            tool_hash=digest(tool.encode()),
+            effect_class=effect_class,
+            step_name=step,
+            args_digest=digest(plain),
+            args=sealed_body(key_id=key_id, plain=plain),
+            data_key_id=key_id,
+            idempotency_key=idempotency_key(run_id=self.run.id, step_name=step, args=args or {}),
+            intent_key=intent_key(step_name=step, args=args or {}),
+            status=status,
+            attempts=len(tries),
+            proposed_revision=max(1, self.revision),
+            turn_no=self.ordinal,
+            created_at=self.at(seconds),
+        )
+        for number, (sent, took, fence, outcome) in enumerate(tries, 1):
+            self._attempt({"tool_call": call}, number, sent, took, fence, outcome)
+        return call
+
+    def _attempt(
+        self, of: dict[str, Any], number: int, sent: float, took: float | None, fence: int, outcome: str | None
+    ) -> None:
+        Attempt.objects.create(
+            **of,
+            attempt_no=number,
+            fence=fence,
+            dispatched_at=self.at(sent),
+            deadline_at=self.at(sent + 60),
+            finished_at=self.at(sent + (took or 0)) if outcome else None,
+            outcome=outcome,
+            error="no answer before the worker died" if outcome == "NO_RESPONSE" else "",
+            response_digest=digest(b"answer") if outcome == "OK" else None,
+            authorised_by="policy:builtin-1",
+        )
+
+    def wait(self, seconds: float, call: ToolCall, fence: int, hours: float = 1) -> Wait:
+        head = Head.objects.get(run=self.run)
+        return Wait.objects.create(
+            tenant=self.tenant,
+            run=self.run,
+            tool_call=call,
+            checkpoint_revision=head.revision,
+            checkpoint_digest=head.digest,
+            args_digest=call.args_digest,
+            tool_hash=call.tool_hash,
+            policy_version="builtin-1",
+            policy_rule="Rule 4: it leaves a mark outside this system and its effect class is NON_IDEMPOTENT.",
+            opened_fence=fence,
+            opened_at=self.at(seconds),
+            deadline=timezone.now() + timedelta(hours=hours),
+        )
+
+    def decide(self, seconds: float, wait: Wait, verdict: str, reason: str) -> None:
+        Decision.objects.create(
+            wait=wait,
+            verdict=verdict,
+            seen_revision=wait.checkpoint_revision,
+            seen_digest=wait.checkpoint_digest,
+            seen_args_digest=wait.args_digest,
+            reason=reason,
+            actor="person:mo.okafor",
+            at=self.at(seconds),
+        )
+        decided = "APPROVED" if verdict == "APPROVE" else "REJECTED"
+        Wait.objects.filter(id=wait.id).update(status=decided, closed_at=self.at(seconds))
+        Wait.objects.filter(id=wait.id).update(status="CONSUMED")
+
+    def report(self, seconds: float, call: ToolCall, version_no: int, channel: str, status: str) -> ReportVersion:
+        report, _ = Report.objects.get_or_create(tenant=self.tenant, thread=self.run.thread, slug="overlap")
+        body = f"# Overlap\n\n[65.08 %](call:{call.id}) over 22 shared tickers.\n".encode()
+        version = ReportVersion.objects.create(
+            tenant=self.tenant,
+            report=report,
+            version_no=version_no,
+            run=self.run,
+            tool_call=call,
+            title=self.title,
+            sha256=artifact_store(tenant_id=self.tenant.id, data=body, media_type="text/markdown"),
+            source_calls=[call.id],
+            fence=1,
+            committed_at=self.at(seconds),
+        )
+        Publication.objects.create(
+            tenant=self.tenant,
+            report_version=version,
+            channel=channel,
+            tool_call=None if channel == "console" else call,
+            status=status,
+            changed_at=self.at(seconds),
+        )
+        return version
+
+    def promise(self, step: str, statement: str, fulfilled_by: UUID | None = None) -> None:
+        Obligation.objects.create(
+            tenant=self.tenant,
+            run=self.run,
+            statement=statement,
+            step_name=step,
+            promised_at=self.start,
+            status="FULFILLED" if fulfilled_by else "OPEN",
+            fulfilled_by=fulfilled_by,
+            closed_at=self.at(30) if fulfilled_by else None,
+        )
+
+
+def opening(tenant: Tenant, start: datetime, title: str = TITLE) -> tuple[Story, ToolCall]:
+    """The first 44 seconds that all stories share: two reads, a worker that dies, the overlap, report v1."""
+    story = Story(tenant, start, title)
+    for name in ("a", "b"):
+        RunInput.objects.create(
+            run=story.run,
+            name=name,
+            filename=f"ARK{'KW'['ab'.index(name)]}.csv",
+            sha256=digest(name.encode()),
+            size=4096,
+        )
+    story.save(0, "READY_TO_DECIDE", 0, "INIT")
+    story.move(1, "QUEUED", "RUNNING", "ACQUIRED", "worker:host-1/311", 1)
+    story.turn(1.2, 2.7, 1, 1)
+    story.save(4, "DECISION_RECORDED", 1)
+    story.call(4.4, "read_disclosure/a", "READ_ONLY", "SUCCEEDED", [(4.4, 1.7, 1, "OK")])
+    lost = [(6.2, 16.8, 1, "NO_RESPONSE"), (23.6, 1.6, 2, "OK")]
+    story.call(6.2, "read_disclosure/b", "READ_ONLY", "SUCCEEDED", lost)
+    story.move(23, "RUNNING", "RUNNING", "TAKEOVER", "worker:host-1/342", 2)
+    Run.objects.filter(id=story.run.id).update(takeovers=1)
+    Refusal.objects.create(
+        tenant=tenant,
+        run=story.run,
+        kind="STALE_FENCE",
+        fence=1,
+        expected_revision=4,
+        actual_revision=2,
+        detail={"writer": "worker:host-1/311"},
+        at=story.at(28),
+    )
+    story.save(25.4, "AWAITING_TOOL_RESULT", 2)
+    story.call(30, "compute_overlap", "IDEMPOTENT", "SUCCEEDED", [(30, 0.1, 2, "OK")])
+    sent = story.call(31.2, "send_answer_part/v1", "IDEMPOTENT", "SUCCEEDED", [(31.2, 0.2, 2, "OK")])
+    story.report(31.4, sent, 1, "console", "PUBLISHED")
+    story.promise("send_answer_part/v1", "Send a first draft of the comparison.", sent.id)
+    story.promise("publish_report/overlap-v2", "Publish the report on the wiki.")
+    story.call(33, "fetch_reference", "READ_ONLY", "SUCCEEDED", [(33, 3.8, 2, "OK")])
+    story.save(38, "TOOL_RESULT_RECORDED", 2, "AFTER_EFFECT")
+    story.turn(38.5, 4.6, 2, 2)
+    return story, sent
+
+
+def waiting(tenant: Tenant, start: datetime, title: str = TITLE) -> tuple[Story, Wait]:
+    """A run that waits for one approval."""
+    story, _ = opening(tenant, start, title)
+    call = story.call(43.4, "publish_report/overlap-v2", "NON_IDEMPOTENT", "AWAITING_APPROVAL", [], PUBLISH_ARGS)
+    story.save(44, "AWAITING_APPROVAL", 2)
+    wait = story.wait(44.2, call, 2)
+    story.report(44, call, 2, "wiki", "REQUESTED")
+    story.move(44.3, "RUNNING", "WAITING", "WAIT_OPENED", "worker:host-1/342", 2)
+    story.status("RUNNING", "WAITING")
+    return story, wait
+
+
+def sending(tenant: Tenant, start: datetime, ago: float = 15) -> tuple[Story, ToolCall]:
+    """A run whose approved call was sent `ago` seconds before now and has not answered."""
+    story, _ = opening(tenant, start)
+    sent_at = (timezone.now() - start).total_seconds() - ago
+    tries = [(sent_at, None, 3, None)]
+    call = story.call(43.4, "publish_report/overlap-v2", "NON_IDEMPOTENT", "DISPATCHED", tries, PUBLISH_ARGS)
+    story.save(44, "AWAITING_APPROVAL", 2)
+    wait = story.wait(44.2, call, 2)
+    story.move(44.3, "RUNNING", "WAITING", "WAIT_OPENED", "worker:host-1/342", 2)
+    story.decide(sent_at - 3, wait, "APPROVE", "Checked against both files.")
+    story.move(sent_at - 3, "WAITING", "QUEUED", "DECISION", "person:mo.okafor")
+    story.move(sent_at - 2, "QUEUED", "RUNNING", "ACQUIRED", "worker:host-2/77", 3)
+    story.save(sent_at - 1, "AWAITING_TOOL_RESULT", 3)
+    story.report(44, call, 2, "wiki", "DISPATCHED")
+    story.status("RUNNING")
+    story.lease("host-2/77", 3, timezone.now() - timedelta(seconds=2))
+    return story, call
+
+
+def unknown(tenant: Tenant, start: datetime, title: str = TITLE) -> tuple[Story, ToolCall]:
+    """A run that a call of unknown outcome holds."""
+    story, _ = opening(tenant, start, title)
+    tries = [(50, 60, 2, "NO_RESPONSE")]
+    call = story.call(49, "publish_report/overlap-v2", "NON_IDEMPOTENT", "UNCERTAIN", tries, PUBLISH_ARGS)
+    story.save(49.5, "AWAITING_TOOL_RESULT", 2)
+    story.report(49, call, 2, "wiki", "UNCERTAIN")
+    story.move(110, "RUNNING", "HELD", "UNCERTAIN_CALL", "worker:host-1/342", 2)
+    story.status("RUNNING", "HELD", hold_reason="UNCERTAIN_CALL", hold_detail=f"call {call.id}")
+    return story, call
+
+
+def held(tenant: Tenant, start: datetime, reason: str, title: str, detail: str = "") -> Story:
+    """A run that is held for another reason than an unknown call."""
+    story, _ = opening(tenant, start, title)
+    story.move(45, "RUNNING", "HELD", reason, "worker:host-1/342", 2)
+    story.status("RUNNING", "HELD", hold_reason=reason, hold_detail=detail)
+    return story
+
+
+def stopping(tenant: Tenant, start: datetime) -> tuple[Story, ToolCall]:
+    """A run with an adopted stop, while its call may still land."""
+    story, call = sending(tenant, start)
+    now = (timezone.now() - start).total_seconds()
+    ControlRequest.objects.create(
+        tenant=tenant,
+        run=story.run,
+        status="ADOPTED",
+        reason="The wrong pair of files.",
+        requested_by="person:mo.okafor",
+        accepted_at=story.at(now - 8),
+        adopted_at=story.at(now - 6),
+        adopted_fence=3,
+    )
+    story.move(now - 6, "RUNNING", "STOPPING", "STOP_ADOPTED", "worker:host-2/77", 3)
+    story.status("STOPPING")
+    return story, call
+
+
+def completed(tenant: Tenant, start: datetime, title: str = TITLE) -> Story:
+    """A run that published what it promised, after a verdict by a person."""
+    story, _ = opening(tenant, start, title)
+    tries = [(50, 10, 2, "NO_RESPONSE")]
+    call = story.call(49, "publish_report/overlap-v2", "NON_IDEMPOTENT", "SUCCEEDED", tries, PUBLISH_ARGS)
+    story.report(49, call, 2, "wiki", "PUBLISHED")
+    Reconciliation.objects.create(
+        tool_call=call,
+        verdict="EXECUTED",
+        follow_up="NONE",
+        method="HUMAN",
+        seen_attempts=1,
+        evidence="The wiki page shows version 2, 08:14.",
+        actor="person:mo.okafor",
+        at=story.at(300),
+    )
+    Obligation.objects.filter(run=story.run, status="OPEN").update(status="FULFILLED", fulfilled_by=call.id)
+    story.move(301, "HELD", "QUEUED", "RECONCILED", "person:mo.okafor")
+    story.move(302, "QUEUED", "RUNNING", "ACQUIRED", "worker:host-2/77", 3)
+    story.move(304, "RUNNING", "COMPLETED", "FINISHED", "worker:host-2/77", 3)
+    story.status("RUNNING", "COMPLETED", ended_at=story.at(304), end_reason="Everything promised is done.")
+    return story
