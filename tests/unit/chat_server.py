@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass
 class ChatServer:
-    """What the server says to the next requests, and what it was asked. `status` 0 drops the connection, -1 never answers."""
+    """What the server says to the next requests, and what it was asked. `status`: 0 drops, -1 never answers."""
 
     url: str = ""
     status: int = 200
