@@ -64,7 +64,7 @@ def _listener(options: Options) -> Iterator[socket.socket]:
         listener = socket.create_server((options.host, options.port), family=family, backlog=512)
     except OSError as error:
         raise LocalError(
-            f"Cannot listen on {options.host} port {options.port}: {error.strerror}. "
+            f"Cannot listen on {options.host} port {options.port}: {os.strerror(error.errno or 0)}. "
             "Stop the program that does, or choose another --port; --port 0 takes any free one."
         ) from error
     with listener:
@@ -196,4 +196,3 @@ class _Start:
         self.say(f"Password:            {password}")
         self.say(f"Logs:                {self.var_dir / 'log'}")
         self.say("Ctrl-C stops everything.")
-

@@ -54,15 +54,20 @@ def write_addresses(var_dir: Path, environment: Mapping[str, str]) -> None:
 @contextmanager
 def only_one(var_dir: Path) -> Iterator[None]:
     """Hold the lock of a var folder: one `up` at a time. The kernel frees it however we end. Raises LocalError."""
-    with (var_dir / LOCK_FILE).open("ab") as lock:
+    with (var_dir / LOCK_FILE).open("a+") as lock:
         deadline = time.monotonic() + _LOCK_SECONDS
         while not _taken(lock.fileno()):
             # Another command that looks whether we run holds the lock for an instant.
             if time.monotonic() > deadline:
+                lock.seek(0)
                 raise LocalError(
-                    f"Signalbox is already running here ({var_dir}). Stop it first, with Ctrl-C where it runs."
+                    f"Signalbox is already running in {var_dir}, as process {lock.read()}. "
+                    "Stop it first, with Ctrl-C where it runs."
                 )
             time.sleep(_POLL_SECONDS)
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
         yield
 
 
