@@ -1,0 +1,43 @@
+"""docs/state-machines.md has one sentence for every legal move, and none for a move that does not exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from approvals.states import WAIT_MOVES
+from checkpoints.states import OBLIGATION_MOVES, PHASE_MOVES
+from receipts.states import CALL_MOVES, MODEL_CALL_MOVES, PUBLICATION_MOVES
+from runs.states import CONTROL_MOVES, RUN_MOVES, WAKEUP_MOVES
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "state-machines.md"
+ARROW = re.compile(r"^\| ([A-Z_]+) → ([A-Z_]+) \| (.+\.) \|$")
+
+MACHINES = {
+    "Run": RUN_MOVES,
+    "Stop request": CONTROL_MOVES,
+    "Wakeup": WAKEUP_MOVES,
+    "Model call": MODEL_CALL_MOVES,
+    "Tool call": CALL_MOVES,
+    "Publication": PUBLICATION_MOVES,
+    "Wait": WAIT_MOVES,
+    "Obligation": OBLIGATION_MOVES,
+    "Checkpoint phase": [move for move in PHASE_MOVES if move[1] != "STOPPED"],
+}
+
+
+def sections() -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    title = ""
+    for line in PAGE.read_text().splitlines():
+        if line.startswith("## "):
+            title = line[3:].split(" (")[0]
+        arrow = ARROW.match(line)
+        if arrow:
+            found.setdefault(title, []).append((arrow[1], arrow[2]))
+    return found
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_move_of_a_machine_has_exactly_one_sentence(machine: str) -> None:
+    assert sorted(sections()[machine]) == sorted(MACHINES[machine])
