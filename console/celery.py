@@ -5,7 +5,7 @@ import signal
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_process_init
+from celery.signals import setup_logging, worker_process_init
 
 from console.processes import die_with_parent
 
@@ -14,6 +14,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 app = Celery("signalbox")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["runtime"])
+
+
+@setup_logging.connect
+def keep_django_logging(**_: Any) -> None:
+    """With a receiver here Celery leaves logging as the settings have it."""
 
 
 @worker_process_init.connect

@@ -178,4 +178,8 @@ LOGGING = {
     "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": ENV.log_level},
+    # One line for every hint, sweep and request would bury what matters.
+    "loggers": {
+        name: {"level": "WARNING"} for name in ("celery.worker.strategy", "celery.app.trace", "celery.beat", "httpx")
+    },
 }

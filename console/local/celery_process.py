@@ -14,7 +14,6 @@ def worker(node: str, concurrency: str) -> int:
         hostname=node,
         concurrency=int(concurrency),
         pool="prefork",
-        loglevel="INFO",
         without_gossip=True,
         without_mingle=True,
     )
@@ -24,7 +23,7 @@ def worker(node: str, concurrency: str) -> int:
 
 def beat() -> int:
     """Run the clock. It keeps no schedule between starts: the first sweep comes one interval after the start."""
-    app.Beat(scheduler_cls="celery.beat:Scheduler", loglevel="WARNING").run()
+    app.Beat(scheduler_cls="celery.beat:Scheduler").run()
     return 0
 
 
