@@ -192,6 +192,12 @@
     if (!freeze && waited) askAll();
     show();
   });
+  // A panel that was swapped brings its buttons as the server draws them.
+  document.addEventListener("htmx:afterSwap", () => {
+    document.querySelectorAll("[data-freeze]").forEach((one) => {
+      one.setAttribute("aria-pressed", String((one.dataset.freeze === "on") === (frozen !== null)));
+    });
+  });
   window.addEventListener("offline", () => setOffline(true));
   window.addEventListener("online", () => { askAll(); connect(); });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) connect(); });

@@ -1,5 +1,6 @@
 """The time axis: events and a scale turned into bars, marks and labels for one SVG. x in percent, y in px. Pure."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,7 +11,7 @@ from console.pages.run.rows import RunRows
 from console.pages.run.scale import Scale, scale_of
 from console.pages.times import span
 
-CHAR = 0.72  # percent of the narrowest plot (864 px) that one character of a label takes
+CHAR = 0.75  # percent of the narrowest plot (768 px) that one character of a label takes
 NEAR = 3.2  # stations and marks nearer than this are drawn as one
 TRACK = 22
 MAX_TRACKS = 6
@@ -51,7 +52,7 @@ class Label:
     @property
     def start(self) -> float:
         """Where the text begins, in percent of the narrowest plot."""
-        return self.x + self.dx / 8.64 - (len(self.text) * CHAR if self.anchor == "end" else 0.0)
+        return self.x + self.dx / 7.68 - (len(self.text) * CHAR if self.anchor == "end" else 0.0)
 
     @property
     def end(self) -> float:
@@ -192,7 +193,10 @@ class Drawing:
             )
             shapes = _STATUS_SHAPES if going else _PAST_SHAPES
             lane.bars.append(Bar(x, width, 22, 6, shapes.get(move.to_status, "bar bar--light"), words))
-            labels.append((width, Label(x, 0, 15, words, "start", "t-strong" if going else "")))
+            anchor = (100.0, "end") if going and x + len(words) * CHAR > 100 else (x, "start")
+            labels.append(
+                (math.inf if going else width, Label(anchor[0], 0, 15, words, anchor[1], "t-strong" if going else ""))
+            )
         lane.labels = _uncrowded(labels)
         return lane
 
@@ -255,7 +259,7 @@ class Drawing:
             for event in tries:
                 lane.bars.append(self._bar(event, y, 9, _attempt_shape(event)))
                 lane.bars += self._tail(event, y)
-            lane.labels += [label] if label else []
+            lane.labels.append(label)
         lane.height = 8 + TRACK * max(1, tracks.used)
         return lane
 
@@ -338,8 +342,8 @@ class _Tracks:
     def used(self) -> int:
         return len(self.ends)
 
-    def place(self, tries: list[Event]) -> tuple[int, Label | None]:
-        """The track of a call and its label, right of its last attempt where it fits, else left of its first."""
+    def place(self, tries: list[Event]) -> tuple[int, Label]:
+        """The track of a call and its label: right of its last attempt, left of its first, or above."""
         first, last = tries[0], tries[-1]
         left = self.drawing.reach(first.at, first.until)[0]
         right = sum(self.drawing.reach(last.at, last.until))
@@ -351,7 +355,9 @@ class _Tracks:
         y, weight = 18 + track * TRACK, "t-strong" if last.going else ""
         if after:
             return track, Label(round(right, 2), 4, y, name, "start", weight)
-        return track, Label(left, -4, y, name, "end", weight) if left >= need else None
+        if left >= need:
+            return track, Label(left, -4, y, name, "end", weight)
+        return track, Label(left, 0, y - 10, name, "start", weight)
 
     def _free(self, start: float) -> int:
         track = next((i for i, end in enumerate(self.ends) if end <= start), len(self.ends))

@@ -49,7 +49,7 @@ def run_events(rows: RunRows) -> list[Event]:
         _verdict_events(rows),
     )
     shown = [event for event in found if rows.before is None or event.at < rows.before]
-    return sorted(shown, key=lambda event: (event.at, event.key))[-WINDOW:]
+    return sorted(shown, key=lambda event: event.at)[-WINDOW:]
 
 
 CAUSES = {

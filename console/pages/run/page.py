@@ -96,8 +96,10 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
 
 
 def _picked(events: Sequence[Event], key: str) -> Event | None:
-    """The event that the URL names, else the newest one."""
-    return next((event for event in events if event.key == key), events[-1] if events else None)
+    """The event that the URL names, else the newest that is still going on, else the newest."""
+    named = (event for event in events if event.key == key)
+    going = (event for event in reversed(events) if event.going)
+    return next(named, None) or next(going, None) or (events[-1] if events else None)
 
 
 def _picked_context(events: Sequence[Event], picked: Event | None, look: Look, run_id: UUID) -> dict[str, object]:

@@ -10,12 +10,14 @@ LEFT, RIGHT = 2.0, 95.5  # percent; what may still land is drawn beyond RIGHT
 FOLD_WIDTH = 4.0
 FOLDS_WIDTH = 40.0  # all folds together take at most this much
 SHORTEST_FOLD = timedelta(seconds=8)
+LONGEST_BUSY = timedelta(seconds=60)
 TICK_GAP = 9.0  # percent between two tick labels at least
 TICK_STEPS = [
     timedelta(seconds=s) for s in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
 ]
 
 Span = tuple[datetime, datetime]
+Stretch = tuple[datetime, datetime, bool]
 
 
 @dataclass(frozen=True)
@@ -90,14 +92,28 @@ def scale_of(moments: Iterable[datetime], busy: Sequence[Span], *, fold: bool = 
         points.append(points[0] + timedelta(seconds=1))
     stretches = [(start, end, fold and _is_idle(start, end, busy)) for start, end in pairwise(points)]
     worth = max(SHORTEST_FOLD, sum((e - s for s, e, idle in stretches if not idle), timedelta()) / 5)
-    return Scale(tuple(_lay_out([(s, e, idle and e - s > worth) for s, e, idle in stretches])))
+    folded = [(s, e, idle and e - s > worth) for s, e, idle in stretches]
+    return Scale(tuple(_lay_out(_fold_overlong(folded) if fold else folded)))
+
+
+def _fold_overlong(stretches: list[Stretch]) -> list[Stretch]:
+    """Fold what would push everything else to the edge: a busy stretch, in which nothing else happens, far longer than
+    all the rest together.
+    """
+    linear = sum((e - s for s, e, folded in stretches if not folded), timedelta())
+
+    def is_overlong(start: datetime, end: datetime) -> bool:
+        length = end - start
+        return length > LONGEST_BUSY and length > 3 * (linear - length) and linear > length
+
+    return [(s, e, folded or is_overlong(s, e)) for s, e, folded in stretches]
 
 
 def _is_idle(start: datetime, end: datetime, busy: Sequence[Span]) -> bool:
     return end - start > SHORTEST_FOLD and not any(s < end and e > start for s, e in busy)
 
 
-def _lay_out(stretches: list[tuple[datetime, datetime, bool]]) -> Iterable[Piece]:
+def _lay_out(stretches: list[Stretch]) -> Iterable[Piece]:
     folds = sum(1 for *_, folded in stretches if folded)
     fold_width = min(FOLD_WIDTH, FOLDS_WIDTH / folds) if folds else 0.0
     linear = sum(((e - s).total_seconds() for s, e, folded in stretches if not folded), 0.0)
