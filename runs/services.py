@@ -143,7 +143,8 @@ def run_move(
 ) -> None:
     """Move the status of a locked run and record the transition. The database refuses an illegal move.
 
-    A run that ends frees its lease and settles or voids its open stop. `detail` says why it is held or has ended.
+    A holder (`fence` given) that gives the run back frees the lease with it, and so does the end of a run, which settles
+    or voids its open stop too. `detail` says why it is held or has ended.
     """
     ended = to in ENDED_RUN
     changed = Run.objects.filter(id=run.id, status=run.status).update(
@@ -158,7 +159,8 @@ def run_move(
     RunTransition.objects.create(run=run, from_status=run.status, to_status=to, cause=cause, actor=actor, fence=fence)
     if ended:
         _close_control(run, ControlStatus.SETTLED if to == RunStatus.CANCELLED else ControlStatus.MOOT)
-    if to not in (RunStatus.RUNNING, RunStatus.STOPPING):
+    # Only a holder, or whoever ends the run, has the lease locked; touching it otherwise would turn the lock order around.
+    if ended or (fence is not None and to not in (RunStatus.RUNNING, RunStatus.STOPPING)):
         lease_release(run.id)
     run.status = to
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
