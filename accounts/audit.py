@@ -15,7 +15,7 @@ from accounts.states import Actor
 def audit_append(*, actor: Actor, action: str, object_type: str, object_id: UUID, detail: dict[str, Any]) -> None:
     """Append one event inside the caller's transaction. Locks the chain's end, so it comes last (ruling 37).
 
-    `detail` holds ids, digests, enums and the person's reason; never bodies or arguments (T24).
+    `detail` holds ids, digests and enums; never bodies, arguments or a person's words, which have rows of their own (T24).
     """
     head = AuditHead.objects.select_for_update(no_key=True).get(tenant_id=actor.tenant_id)
     with connection.cursor() as cursor:

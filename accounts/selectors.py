@@ -1,15 +1,19 @@
 """Reads: who a person is in which tenant, and the data keys."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from uuid import UUID
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare
 
 from accounts.codec import NONCE_BYTES, seal, unseal, wrapping_key
 from accounts.errors import NotFound
-from accounts.models import AuditEvent, DataKey, Membership, User
+from accounts.models import ApiToken, AuditEvent, DataKey, Membership, User
 from accounts.states import Actor
 
 
@@ -38,6 +42,37 @@ def actor_named(*, username: str, door: str) -> Actor:
     if user is None:
         raise NotFound
     return actor_of(user=user, door=door)
+
+
+def token_by_digest(digest: str) -> ApiToken | None:
+    """The token with this digest, with its membership and person; None when it was revoked or the person is switched off."""
+    live = ApiToken.objects.filter(revoked_at=None, membership__user__is_active=True)
+    return live.select_related("membership__user").filter(digest=digest).first()
+
+
+def signed_in(session_keys: Collection[str]) -> dict[str, Actor]:
+    """Who is behind each of these sessions at this moment, in three queries; an ended session is left out.
+
+    The same rules as for a page: the session has not expired, the password has not changed since, the person is active and
+    a member of a tenant.
+    """
+    sessions = Session.objects.filter(session_key__in=session_keys, expire_date__gt=timezone.now())
+    held = {session.session_key: session.get_decoded() for session in sessions}
+    ids = {data[SESSION_KEY] for data in held.values() if SESSION_KEY in data}
+    users = {str(one.pk): one for one in User.objects.filter(pk__in=ids, is_active=True)}
+    newest_first = Membership.objects.filter(user__in=users.values()).order_by("-id")
+    memberships = {str(one.user_id): one for one in newest_first}
+    return {
+        key: membership_actor(membership=memberships[user], username=users[user].username, door="page")
+        for key, data in held.items()
+        if (user := data.get(SESSION_KEY)) in memberships
+        and _session_holds(users[user], data.get(HASH_SESSION_KEY, ""))
+    }
+
+
+def _session_holds(user: User, session_hash: str) -> bool:
+    valid = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]
+    return any(constant_time_compare(session_hash, one) for one in valid)
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import transaction
 
 from accounts.codec import NONCE_BYTES, wrapping_key
-from accounts.models import ApiToken, AuditHead, DataKey, Membership, Tenant, User
+from accounts.models import ApiToken, AuditHead, ClockTimestamp, DataKey, Membership, Tenant, User
 from accounts.states import Role
 
 
@@ -44,6 +44,12 @@ def token_create(*, membership: Membership, name: str) -> str:
     token = "sb_" + secrets.token_urlsafe(32)
     ApiToken.objects.create(membership=membership, name=name, digest=token_digest(token))
     return token
+
+
+def token_revoke(*, membership: Membership, name: str) -> int:
+    """Revoke the tokens of a membership that have this name. They are refused from the commit on. Returns how many."""
+    live = ApiToken.objects.filter(membership=membership, name=name, revoked_at=None)
+    return live.update(revoked_at=ClockTimestamp())
 
 
 def token_digest(token: str) -> str:

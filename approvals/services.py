@@ -137,7 +137,7 @@ def _decide(actor: Actor, wait_id: UUID, verdict: DecisionVerdict, seen: Seen, r
             "revision": wait.checkpoint_revision,
             "digest": wait.checkpoint_digest,
             "args_digest": wait.args_digest,
-            "reason": reason,
+            "reason_digest": digest(reason.encode()),
             "started_by_same_person": run.created_by == actor.label,
         },
     )

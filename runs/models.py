@@ -227,6 +227,7 @@ class RunTransition(models.Model):
     from_status = models.CharField(max_length=16, null=True)
     to_status = models.CharField(max_length=16)
     cause = models.CharField(max_length=64)
+    detail = models.TextField(db_default="")
     actor = models.CharField(max_length=200)
     fence = models.BigIntegerField(null=True)
     at = models.DateTimeField(db_default=ClockTimestamp())

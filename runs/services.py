@@ -156,7 +156,9 @@ def run_move(
     )
     if changed != 1:
         raise RuntimeError(f"run {run.id} is no longer {run.status}")
-    RunTransition.objects.create(run=run, from_status=run.status, to_status=to, cause=cause, actor=actor, fence=fence)
+    RunTransition.objects.create(
+        run=run, from_status=run.status, to_status=to, cause=cause, detail=detail, actor=actor, fence=fence
+    )
     if ended:
         _close_control(run, ControlStatus.SETTLED if to == RunStatus.CANCELLED else ControlStatus.MOOT)
     # Only a holder, or whoever ends the run, has the lease locked; touching it otherwise would turn the lock order around.

@@ -39,6 +39,7 @@ from receipts.services import call_lock, verdict_store
 from receipts.states import FollowUp, Verdict, can_reconcile
 from runs.canonical import NotCanonical, canonical, check, digest
 from runs.errors import NothingToResume, RunEnded, RunHeldByWorker, ThreadBusy
+from runs.faults import reach
 from runs.leases import lease_held, lease_lock_any, lease_pass
 from runs.live import hint_changed
 from runs.selectors import access_run, run_by_admission, thread_live_run
@@ -131,7 +132,7 @@ def run_start(*, actor: Actor, wanted: StartRequest) -> Started | Refused:
     """
     checked = _start_refusal(actor, wanted)
     if isinstance(checked, Refused):
-        return checked
+        return _audited(checked, actor, "run.start", "tenant", actor.tenant_id)
     with transaction.atomic():
         existing = run_by_admission(tenant_id=actor.tenant_id, admission_key=wanted.key)
         if existing is not None:
@@ -141,6 +142,7 @@ def run_start(*, actor: Actor, wanted: StartRequest) -> Started | Refused:
         if busy is not None:
             return ThreadBusy({"thread": new.thread_key, "run": busy})
         run_id = _admit(actor, new, wanted)
+    reach("after_admit", wanted.agent)
     return Started(run_id, new=True)
 
 
@@ -259,7 +261,13 @@ def _stop(actor: Actor, run_id: UUID, reason: str) -> StopState | Refused:
     elif new:
         hint_run(run_id=run_id)
     if new:
-        _audit(actor, "run.stop", "run", run_id, {"request": str(request.id), "reason": reason, "status": status})
+        _audit(
+            actor,
+            "run.stop",
+            "run",
+            run_id,
+            {"request": str(request.id), "reason_digest": digest(reason.encode()), "status": status},
+        )
     return StopState(request.id, status, new)
 
 
@@ -292,9 +300,9 @@ def _resume(actor: Actor, run_id: UUID, reason: str) -> Resumed | Refused:
     if run.hold_reason == HoldReason.TAKEOVER_LIMIT:
         takeover_limit_raise(run=run)
     _wake(run, WakeupCause.RESUME, f"resume:{run.id}:{lease.fence}")
-    run_move(run, RunStatus.QUEUED, cause="RESUMED", actor=actor.label)
+    run_move(run, RunStatus.QUEUED, cause="RESUMED", actor=actor.label, detail=reason)
     hint_run(run_id=run.id)
-    _audit(actor, "run.resume", "run", run_id, {"reason": reason})
+    _audit(actor, "run.resume", "run", run_id, {"reason_digest": digest(reason.encode())})
     return Resumed(run.id)
 
 
@@ -363,7 +371,7 @@ def _verdict_detail(said: VerdictRequest, run_id: UUID, attempts: int) -> dict[s
     return {
         "verdict": str(said.verdict),
         "then": str(said.follow_up),
-        "evidence": said.evidence.strip(),
+        "evidence_digest": digest(said.evidence.strip().encode()),
         "run": str(run_id),
         "seen_attempts": attempts,
     }
@@ -475,7 +483,12 @@ def _store_goal(actor: Actor, run: Any, position: Any, goal: str, reason: str) -
         run_move(run, RunStatus.QUEUED, cause="GOAL_REVISED", actor=actor.label)
         hint_run(run_id=run.id)
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
-    detail = {"version": version, "revision": snapshot.revision, "goal_digest": digest(goal.encode()), "reason": reason}
+    detail = {
+        "version": version,
+        "revision": snapshot.revision,
+        "goal_digest": digest(goal.encode()),
+        "reason_digest": digest(reason.encode()),
+    }
     _audit(actor, "run.revise_goal", "run", run.id, detail)
     return GoalRevised(version, snapshot.revision, superseded)
 
@@ -510,7 +523,13 @@ def _release(actor: Actor, run_id: UUID, obligation_id: UUID, reason: str) -> Re
     if run.status not in ENDED_RUN:
         _wake(run, WakeupCause.RESUME, f"obligation:{obligation_id}")
         _queue_if_nothing_is_open(run, actor)
-    _audit(actor, "obligation.release", "obligation", obligation_id, {"run": str(run_id), "reason": reason})
+    _audit(
+        actor,
+        "obligation.release",
+        "obligation",
+        obligation_id,
+        {"run": str(run_id), "reason_digest": digest(reason.encode())},
+    )
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
     return Released(obligation_id, run_id)
 
