@@ -103,6 +103,9 @@ class Tool(Protocol):
     publishes: ClassVar[str]
     # True for a tool whose only effect is rows of this database, committed together with its result.
     local: ClassVar[bool]
+    # Where a person can see whether a call happened: what to look for, and a path below the outside address. The path
+    # may hold {key}, the call's idempotency key.
+    look: ClassVar[tuple[tuple[str, str], ...]]
 
     def complete(self, args: Arguments, results: Sequence[PriorResult]) -> Arguments:
         """Fill in, from stored results, what the model may not write itself. Deterministic. Called before the key.

@@ -13,6 +13,7 @@ class PlainTool:
 
     publishes: ClassVar[str] = ""
     local: ClassVar[bool] = False
+    look: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     def complete(self, args: Arguments, results: Sequence[PriorResult]) -> Arguments:
         return args

@@ -44,6 +44,10 @@ class PublishReport(PlainTool):
     timeout_seconds: ClassVar[float] = 15.0
     arguments: ClassVar[type[Arguments]] = PublishReportArguments
     publishes: ClassVar[str] = "wiki"
+    look: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("The wiki's own counts and posts: is this key there, how often, and since when?", "/"),
+        ("The wiki asked for this key. It answers only while its look-up is switched on.", "/wiki/posts?key={key}"),
+    )
 
     def complete(self, args: Arguments, results: Sequence[PriorResult]) -> Arguments:
         """Fill in the body, so that whoever approves sees every byte that will be sent. Refuses a body of the model's
