@@ -36,19 +36,31 @@ def argument_rows(arguments: bytes | str | Any) -> list[ArgumentRow]:
     Raises ValueError for bytes that are not JSON.
     """
     value = json.loads(arguments) if isinstance(arguments, bytes | str) else arguments
-    return list(_leaves("", value))
+    return [_row(path, leaf) for path, leaf in leaves(value)]
 
 
-def _leaves(path: str, value: Any) -> Iterator[ArgumentRow]:
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Each leaf of a JSON value with its path, in order. An empty object or list is a leaf."""
     if isinstance(value, dict) and value:
         for key in value:
-            yield from _leaves(_join(path, key), value[key])
+            yield from leaves(value[key], _join(path, key))
     elif isinstance(value, list) and value:
         for index, item in enumerate(value):
-            yield from _leaves(f"{path}[{index}]", item)
+            yield from leaves(item, f"{path}[{index}]")
     else:
-        odd = loud_characters(path) + (loud_characters(value) if isinstance(value, str) else [])
-        yield ArgumentRow(path or "(all)", _kind(value), _shown(value), tuple(odd))
+        yield path, value
+
+
+def leaf_text(value: Any) -> str:
+    r"""A leaf as JSON-like text: strings in quotes with `\` and `"` marked, everything else canonical."""
+    if not isinstance(value, str):
+        return rfc8785.dumps(value).decode()
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _row(path: str, value: Any) -> ArgumentRow:
+    odd = loud_characters(path) + (loud_characters(value) if isinstance(value, str) else [])
+    return ArgumentRow(path or "(all)", _kind(value), _shown(value), tuple(odd))
 
 
 def _join(path: str, key: str) -> str:
