@@ -1,11 +1,12 @@
 """Canonical JSON (RFC 8785), its digest, the keys made of it, and the one strict parser at every border. Pure Python.
 
 Refused with the path of the place: depth over 64, NaN and infinities, duplicate keys, NUL, lone surrogates, and
-integers beyond ±(2^53-1). Nothing is cleaned silently (DESIGN.md section 5).
+numbers that are written as integers beyond ±(2^53-1). Nothing is cleaned silently (DESIGN.md section 5).
 """
 
 import hashlib
 import json
+import math
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ import rfc8785
 MAX_DEPTH = 64
 MAX_BYTES = 1024 * 1024
 MAX_INTEGER = 2**53 - 1
+EXPONENT_FROM = 1e21  # RFC 8785 writes a smaller whole number without an exponent, so it is read back as an integer
 
 
 class NotCanonical(ValueError):
@@ -37,9 +39,7 @@ def parse(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     if len(raw) > max_bytes:
         raise NotCanonical(f"$: {len(raw)} bytes, at most {max_bytes}")
     try:
-        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_pairs, parse_constant=_constant)
-    except NotCanonical:
-        raise
+        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_object, parse_int=_integer)
     except RecursionError as error:
         raise NotCanonical(f"$: nested deeper than {MAX_DEPTH}") from error
     except ValueError as error:
@@ -54,24 +54,16 @@ def check(value: Any, path: str = "$", depth: int = 0) -> None:
         raise NotCanonical(f"{path}: nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):
         _check_text(value, path)
-    elif isinstance(value, bool) or value is None:
-        return
-    elif isinstance(value, int):
-        if abs(value) > MAX_INTEGER:
-            raise NotCanonical(f"{path}: the integer is beyond 2^53-1; write it as a string")
-    elif isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):
-            raise NotCanonical(f"{path}: not a finite number")
+    elif isinstance(value, int | float):
+        _check_number(value, path)
     elif isinstance(value, dict):
+        _check_keys(value, path)
         for key, item in value.items():
-            if not isinstance(key, str):
-                raise NotCanonical(f"{path}: a key that is not text")
-            _check_text(key, path)
             check(item, f"{path}.{key}", depth + 1)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
             check(item, f"{path}[{index}]", depth + 1)
-    else:
+    elif value is not None:
         raise NotCanonical(f"{path}: {type(value).__name__} is not JSON")
 
 
@@ -92,14 +84,39 @@ def _check_text(text: str, path: str) -> None:
         raise NotCanonical(f"{path}: a lone surrogate")
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
+def _check_keys(value: dict[Any, Any], path: str) -> None:
+    if isinstance(value, _TwiceNamed):
+        raise NotCanonical(f"{path}: the key {value.key!r} stands twice in one object")
+    for key in value:
+        if not isinstance(key, str):
+            raise NotCanonical(f"{path}: a key that is not text")
+        _check_text(key, path)
+
+
+def _check_number(number: float, path: str) -> None:
+    whole = isinstance(number, int) or MAX_INTEGER < abs(number) < EXPONENT_FROM
+    if whole and abs(number) > MAX_INTEGER:
+        raise NotCanonical(f"{path}: the integer is beyond 2^53-1; write it as a string")
+    if not whole and not math.isfinite(number):
+        raise NotCanonical(f"{path}: not a finite number")
+
+
+class _TwiceNamed(dict[str, Any]):
+    """An object in which a key stood twice. `check` refuses it, since only there the place is known."""
+
+    key = ""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = _TwiceNamed()
     for key, value in pairs:
         if key in result:
-            raise NotCanonical(f"$: the key {key!r} stands twice in one object")
+            result.key = key
+            return result
         result[key] = value
-    return result
+    return dict(result)
 
 
-def _constant(name: str) -> Any:
-    raise NotCanonical(f"$: {name} is not a finite number")
+def _integer(text: str) -> int:
+    """The integer, or one beyond the limit in place of one that is too long to be read."""
+    return int(text) if len(text) < 20 else MAX_INTEGER + 1
