@@ -109,7 +109,9 @@ class Story:
         self.run.refresh_from_db()
 
     def lease(self, owner: str, fence: int, renewed: datetime, seconds: float = 15) -> None:
-        for step in range(1, fence + 1):
+        """Have `owner` hold the lease at this fence, which rises by one at a time."""
+        held = Lease.objects.values_list("fence", flat=True).get(run=self.run)
+        for step in range(held + 1, fence + 1):
             Lease.objects.filter(run=self.run).update(owner=None, expires_at=None)
             Lease.objects.filter(run=self.run).update(
                 owner=owner, fence=step, renewed_at=renewed, expires_at=renewed + timedelta(seconds=seconds)

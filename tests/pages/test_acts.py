@@ -1,0 +1,81 @@
+"""Small acts on a run: consequences first, a reason always, a refusal that keeps what was typed."""
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from checkpoints.models import Obligation
+from runs.models import Run, Wakeup
+from tests.pages import story
+from tests.pages.conftest import Member
+
+
+def refused_run(mo: Member) -> Run:
+    start = timezone.now() - timedelta(hours=1)
+    return story.held(mo.tenant, start, "RESUME_REFUSED", "Claims", "PIN_UNAVAILABLE: publish_report 1").run
+
+
+def test_try_again_queues_the_run(mo: Member) -> None:
+    run = refused_run(mo)
+    assert "Every guard is asked anew." in mo.get(f"/runs/{run.id}/retry/")
+    answer = mo.client.post(f"/runs/{run.id}/retry/", {"reason": "The tool is back."}, follow=True)
+    assert "The run is queued again." in answer.content.decode()
+    run.refresh_from_db()
+    assert run.status == "QUEUED"
+    assert Wakeup.objects.filter(run=run, cause="RESUME", status="PENDING").exists()
+
+
+def test_an_act_without_a_reason_changes_nothing(mo: Member) -> None:
+    run = refused_run(mo)
+    answer = mo.client.post(f"/runs/{run.id}/retry/", {"reason": "  "})
+    assert answer.status_code == 400
+    assert "Nothing was done. reason:" in answer.content.decode()
+    run.refresh_from_db()
+    assert run.status == "HELD"
+
+
+def test_a_run_that_is_not_held_cannot_be_tried_again(mo: Member) -> None:
+    told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
+    html = mo.get(f"/runs/{told.run.id}/retry/")
+    assert 'aria-disabled="true">Try again' in html
+    assert "The run is WAITING" in html
+    answer = mo.client.post(f"/runs/{told.run.id}/retry/", {"reason": "because I <b>want</b>"})
+    assert answer.status_code == 409
+    assert "<b>want" not in answer.content.decode()
+
+
+def test_releasing_a_promise(mo: Member, viewer: Member) -> None:
+    told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
+    promise = Obligation.objects.get(run=told.run, status="OPEN")
+    url = f"/obligations/{promise.id}/release/"
+    assert "Your roles do not hold" in viewer.get(url)
+    assert viewer.client.post(url, {"reason": "x"}).status_code == 403
+    assert mo.client.post(url, {"reason": "Not needed any more."})["Location"] == f"/runs/{told.run.id}/"
+    promise.refresh_from_db()
+    assert (promise.status, promise.released_by) == ("RELEASED", "person:mo.okafor")
+    assert "Not needed any more." in mo.get(f"/runs/{told.run.id}/")
+
+
+def test_revising_the_goal_shows_the_old_one_and_keeps_the_new_one(mo: Member) -> None:
+    told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
+    url = f"/runs/{told.run.id}/goal/"
+    assert "Compare the holdings of ARKK and ARKW" in mo.get(url)
+    answer = mo.client.post(url, {"goal": "Compare, but do not publish.", "reason": ""})
+    assert answer.status_code == 400
+    assert "Compare, but do not publish.</textarea>" in answer.content.decode()
+
+
+def test_acts_on_foreign_objects_are_not_there(mo: Member, stranger: Member) -> None:
+    run = refused_run(mo)
+    promise = Obligation.objects.filter(run=run, status="OPEN").get()
+    for url in (f"/runs/{run.id}/retry/", f"/runs/{run.id}/goal/", f"/obligations/{promise.id}/release/"):
+        assert stranger.client.get(url).status_code == 404
+        assert stranger.client.post(url, {"reason": "mine"}).status_code == 404
+
+
+def test_an_act_needs_a_post_with_its_token(mo: Member) -> None:
+    run = refused_run(mo)
+    mo.client.handler.enforce_csrf_checks = True
+    answer = mo.client.post(f"/runs/{run.id}/retry/", {"reason": "forged"})
+    assert answer.status_code == 403
+    assert "lost its proof of origin" in answer.content.decode()

@@ -1,0 +1,87 @@
+"""Sign-in and out, the style guide, error pages, and what every page obeys: no inline script or style, no caching."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import User
+from console.environment import BASE_DIR
+from tests.pages import story
+from tests.pages.conftest import Member
+
+TEMPLATES = sorted(Path(BASE_DIR / "templates").rglob("*.html"))
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: str(path.relative_to(BASE_DIR)))
+def test_templates_hold_no_inline_script_or_style(template: Path) -> None:
+    text = template.read_text()
+    assert not re.search(r"\sstyle=|<style|\son[a-z]+=|javascript:|hx-on|hx-vals=.js", text)
+    assert not re.search(r"<script(?![^>]*\bsrc=)", text)
+    assert not re.search(r"\|safe\b|autoescape off", text)
+
+
+def test_strict_csp_on_every_answer(mo: Member) -> None:
+    for path in ("/", "/sign-in/", "/nowhere/"):
+        policy = mo.client.get(path)["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+
+
+def test_pages_are_not_cached(mo: Member) -> None:
+    assert "no-store" in mo.client.get("/")["Cache-Control"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/inbox/", "/inbox/count/", "/runs/", "/runs/new/", "/search/", "/design/", "/parts/"]
+)
+def test_every_page_needs_a_sign_in(db: None, path: str) -> None:
+    assert Client().get(path)["Location"] == f"/sign-in/?next={path}"
+
+
+def test_signing_in_and_out(db: None) -> None:
+    User.objects.create_user("mo.okafor", password="a long enough word")
+    client = Client()
+    wrong = client.post("/sign-in/", {"username": "mo.okafor", "password": "nope"})
+    assert "Not signed in." in wrong.content.decode()
+    right = client.post("/sign-in/?next=/inbox/", {"username": "mo.okafor", "password": "a long enough word"})
+    assert right["Location"] == "/inbox/"
+    assert client.get("/sign-out/").status_code == 405
+    assert client.post("/sign-out/")["Location"] == "/sign-in/"
+
+
+def test_sign_in_leads_nowhere_else(db: None) -> None:
+    User.objects.create_user("mo.okafor", password="a long enough word")
+    form = {"username": "mo.okafor", "password": "a long enough word", "next": "https://evil.example/"}
+    assert Client().post("/sign-in/", form)["Location"] == "/"
+
+
+def test_somebody_without_a_tenant_sees_nothing(db: None) -> None:
+    client = Client()
+    client.force_login(User.objects.create_user("nobody"))
+    assert client.get("/").status_code == 404
+
+
+def test_the_style_guide_draws_every_sign(mo: Member) -> None:
+    html = mo.get("/design/")
+    assert "AWAITING APPROVAL" in html
+    assert "NON_IDEMPOTENT" in html
+    assert "<script>alert" not in html
+
+
+def test_a_missing_page_says_so(mo: Member) -> None:
+    answer = mo.client.get("/nowhere/")
+    assert answer.status_code == 404
+    assert "There is nothing here" in answer.content.decode()
+
+
+def test_html_of_a_full_page_has_one_h1_and_unique_ids(mo: Member) -> None:
+    told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
+    for path in ("/", "/inbox/", "/runs/", "/runs/new/", f"/runs/{told.run.id}/", "/design/"):
+        html = mo.get(path)
+        ids = re.findall(r'\sid="([^"]+)"', html)
+        assert len(ids) == len(set(ids)), f"{path} repeats {[i for i in ids if ids.count(i) > 1]}"
+        assert len(re.findall(r"<h1\b", html)) == 1, path

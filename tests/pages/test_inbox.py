@@ -1,0 +1,100 @@
+"""The inbox: ranked, counted, previewed, and only the tenant's own."""
+
+from datetime import timedelta
+
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from approvals.models import Wait
+from receipts.models import ToolCall
+from tests.pages import story
+from tests.pages.conftest import Member
+
+QUERIES = 16
+
+
+def full(mo: Member) -> tuple[Wait, Wait, ToolCall]:
+    """Two waits (one due soon), one unknown call, one held run, and a run that is held by the unknown call."""
+    now = timezone.now()
+    _, late = story.waiting(mo.tenant, now - timedelta(minutes=5), "late")
+    _, soon = story.waiting(mo.tenant, now - timedelta(minutes=4), "soon")
+    Wait.objects.filter(id=soon.id).update(deadline=now + timedelta(minutes=9))
+    _, call = story.unknown(mo.tenant, now - timedelta(minutes=31), "unknown")
+    story.held(mo.tenant, now - timedelta(minutes=52), "BUDGET", "spent", "model_calls 40 of 40")
+    return late, soon, call
+
+
+def test_rank_unknown_then_soon_then_held_then_later(mo: Member) -> None:
+    late, soon, call = full(mo)
+    html = mo.get("/inbox/")
+    order = [html.index(f'id="row-{key}"') for key in (f"call-{call.id}", f"wait-{soon.id}", f"wait-{late.id}")]
+    assert order == sorted(order)
+    assert order[1] < html.index("The budget is spent") < order[2]
+
+
+def test_counts_in_title_and_nav(mo: Member) -> None:
+    full(mo)
+    html = mo.get("/inbox/")
+    assert "<title>(4) Inbox · Signalbox</title>" in html
+    assert 'data-inbox-count="4"' in html
+    assert 'data-inbox-count="4"' in mo.get("/inbox/count/")
+
+
+def test_a_run_held_by_its_unknown_call_counts_once(mo: Member) -> None:
+    full(mo)
+    assert mo.get("/inbox/").count("data-row-link") == 4
+
+
+def test_kinds_filter(mo: Member) -> None:
+    _, _, call = full(mo)
+    html = mo.get("/inbox/?kind=unknown")
+    assert html.count("data-row-link") == 1
+    assert f"row-call-{call.id}" in html
+
+
+def test_preview_names_what_to_look_at(mo: Member) -> None:
+    late, _, _ = full(mo)
+    html = mo.get(f"/inbox/?item=wait-{late.id}", panel="inbox-item")
+    assert "<html" not in html
+    assert "zero width space" in html
+    assert f'href="/waits/{late.id}/#approve"' in html
+    assert "Rule 4" in html
+
+
+def test_preview_of_an_unknown_call_asks_the_question(mo: Member) -> None:
+    _, _, call = full(mo)
+    html = mo.get(f"/inbox/?item=call-{call.id}", panel="inbox-item")
+    assert "It may have happened or not." in html
+    assert call.idempotency_key[8:] in html
+
+
+def test_a_viewer_sees_everything_and_may_decide_nothing(mo: Member, viewer: Member) -> None:
+    late, _, _ = full(mo)
+    html = viewer.get(f"/inbox/?item=wait-{late.id}")
+    assert "Open the decision" in html
+    assert "#approve" not in html
+
+
+def test_foreign_and_broken_items_show_nothing(mo: Member, stranger: Member) -> None:
+    late, _, _ = full(mo)
+    for item in (f"wait-{late.id}", "wait-nonsense", "user-1", "call-"):
+        assert "Nothing is selected." in stranger.get(f"/inbox/?item={item}")
+
+
+def test_empty(mo: Member) -> None:
+    html = mo.get("/inbox/")
+    assert "Nothing needs you." in html
+    assert "<title>Inbox · Signalbox</title>" in html
+
+
+def test_unknown_reads_are_nobodys_business(mo: Member) -> None:
+    _, _, call = full(mo)
+    ToolCall.objects.filter(id=call.id).update(blocking=False)
+    assert f"row-call-{call.id}" not in mo.get("/inbox/")
+
+
+def test_queries_do_not_grow_with_the_items(mo: Member, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+    full(mo)
+    full(mo)
+    with django_assert_max_num_queries(QUERIES):
+        mo.get("/inbox/")

@@ -1,0 +1,74 @@
+"""The overview: counts, the line, what is stuck and why, and the parts."""
+
+from datetime import timedelta
+
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from tests.pages import story
+from tests.pages.conftest import Member
+from tests.pages.story import Story
+
+QUERIES = 18
+
+
+def test_a_quiet_night_looks_quiet(mo: Member) -> None:
+    html = mo.get("/")
+    assert "Nothing needs a person." in html
+    assert "Each run that is not waiting for a person moves." in html
+
+
+def test_what_needs_a_person_and_what_is_stuck(mo: Member) -> None:
+    now = timezone.now()
+    story.waiting(mo.tenant, now - timedelta(minutes=5))
+    story.unknown(mo.tenant, now - timedelta(hours=2))
+    story.held(mo.tenant, now - timedelta(hours=1), "RESUME_REFUSED", "Claims", "PIN_UNAVAILABLE: publish_report 1")
+    Story(mo.tenant, now - timedelta(minutes=3), "Not taken").save(0, "READY_TO_DECIDE", 0, "INIT")
+    html = mo.get("/")
+    assert "3 things need a person. 1 more does not move for other reasons." in html
+    assert "Queued, and no worker has taken it" in html
+    assert "PIN_UNAVAILABLE: publish_report 1" in html
+    assert (
+        'aria-label="Runs by status: 1 queued, 0 running, 1 waiting, 2 held, 0 stopping, 0 ended in 24 hours"' in html
+    )
+
+
+def test_a_silent_worker_is_named(mo: Member) -> None:
+    told, _ = story.sending(mo.tenant, timezone.now() - timedelta(minutes=9))
+    told.lease("host-9/1", 4, timezone.now() - timedelta(minutes=1))
+    assert "The lease of host-9/1 ran out" in mo.get("/")
+
+
+def test_ended_runs_and_tokens_by_the_hour(mo: Member) -> None:
+    for _ in range(3):
+        story.completed(mo.tenant, timezone.now() - timedelta(minutes=30))
+    html = mo.get("/")
+    assert "COMPLETED 3" in html
+    assert "7\u202f680" in html
+
+
+def test_the_panel_alone(mo: Member) -> None:
+    html = mo.get("/", panel="overview-live")
+    assert "<html" not in html
+    assert "live:runs from:body, live:inbox from:body" in html
+
+
+def test_the_parts_are_measured(mo: Member) -> None:
+    html = mo.get("/parts/")
+    assert "answers in" in html
+    assert "Broker" in html
+
+
+def test_other_tenants_do_not_show(mo: Member, stranger: Member) -> None:
+    story.unknown(mo.tenant, timezone.now() - timedelta(hours=2), "Secret pair")
+    html = stranger.get("/")
+    assert "Secret pair" not in html
+    assert "Nothing needs a person." in html
+
+
+def test_queries_are_bounded(mo: Member, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+    for minutes in (5, 6, 7):
+        story.waiting(mo.tenant, timezone.now() - timedelta(minutes=minutes))
+        story.unknown(mo.tenant, timezone.now() - timedelta(minutes=minutes))
+    with django_assert_max_num_queries(QUERIES):
+        mo.get("/")

@@ -1,0 +1,94 @@
+"""The list of runs: filters in the URL, keyset pages, search by id."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from console.pages import run_list
+from tests.pages import story
+from tests.pages.conftest import Member
+from tests.pages.story import Story
+
+QUERIES = 11
+
+
+def some(mo: Member, count: int, title: str = "Pair") -> list[Story]:
+    """Queued runs, the newest first."""
+    now = timezone.now()
+    told = [Story(mo.tenant, now - timedelta(minutes=n), f"{title} {n}") for n in range(count)]
+    for one in told:
+        one.save(0, "READY_TO_DECIDE", 0, "INIT")
+    return told
+
+
+def rows(html: str) -> list[str]:
+    return re.findall(r'id="run-([0-9a-f-]{36})"', html)
+
+
+def test_filters_by_status_agent_and_text(mo: Member) -> None:
+    waiting, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5), "ARKK / ARKW")
+    queued = some(mo, 2)
+    assert rows(mo.get("/runs/?status=waiting")) == [str(waiting.run.id)]
+    assert len(rows(mo.get("/runs/?status=QUEUED&status=WAITING"))) == 3
+    assert rows(mo.get("/runs/?q=arkk")) == [str(waiting.run.id)]
+    assert rows(mo.get(f"/runs/?q={str(queued[1].run.id)[-6:].upper()}")) == [str(queued[1].run.id)]
+    assert rows(mo.get("/runs/?agent=fund_comparison&q=Pair")) == [str(one.run.id) for one in queued]
+    assert "No run passes this filter." in mo.get("/runs/?agent=nobody")
+
+
+def test_a_status_that_does_not_exist_is_named(mo: Member) -> None:
+    some(mo, 1)
+    html = mo.get("/runs/?status=BROKEN")
+    assert "That status does not exist." in html
+    assert len(rows(html)) == 1
+
+
+def test_pages_by_keyset_lose_and_repeat_nothing(mo: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_list, "PAGE", 3)
+    expected = [str(one.run.id) for one in some(mo, 8)]
+    seen: list[str] = []
+    url = "/runs/?q=Pair"
+    for _ in range(4):
+        html = mo.get(url)
+        seen += rows(html)
+        older = re.search(r'href="(\?[^"]+)" rel="next"', html)
+        if not older:
+            break
+        url = "/runs/" + older[1].replace("&amp;", "&")
+        assert "q=Pair" in url
+    assert seen == expected
+
+
+def test_a_broken_place_shows_the_first_page(mo: Member) -> None:
+    some(mo, 1)
+    for bad in ("x", "2026-01-01_y", "2026-99-01T00:00:00Z_" + "0" * 32, "\0"):
+        assert len(rows(mo.client.get("/runs/", {"before": bad}).content.decode())) == 1
+
+
+def test_other_tenants_runs_are_not_listed(mo: Member, stranger: Member) -> None:
+    some(mo, 2)
+    assert rows(stranger.get("/runs/")) == []
+
+
+def test_search_opens_what_an_id_names(mo: Member, stranger: Member) -> None:
+    told, wait = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
+    for kind, named in (("runs", told.run.id), ("waits", wait.id), ("calls", wait.tool_call_id)):
+        assert mo.client.get("/search/", {"q": f" {named} "})["Location"] == f"/{kind}/{named}/"
+        assert stranger.client.get("/search/", {"q": str(named)})["Location"].startswith("/runs/?q=")
+    assert mo.client.get("/search/", {"q": "arkk & co"})["Location"] == "/runs/?q=arkk+%26+co"
+
+
+def test_queries_do_not_grow_with_the_list(mo: Member, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+    some(mo, 30)
+    with django_assert_max_num_queries(QUERIES):
+        mo.get("/runs/")
+
+
+def test_untrusted_titles_stay_text(mo: Member) -> None:
+    some(mo, 1, "<img src=x onerror=alert(1)>\u200b")
+    html = mo.get("/runs/")
+    assert "<img" not in html
+    assert "zero width space" in html

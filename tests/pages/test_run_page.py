@@ -1,0 +1,120 @@
+"""The run page: one axis and one list of the same events, live, bounded, and inert against what agents write."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from runs.models import Refusal, Run
+from tests.pages import story
+from tests.pages.conftest import Member
+from tests.pages.story import Story
+
+QUERIES = 22
+
+
+def told(mo: Member, tell: Callable[..., Any], **how: Any) -> Run:
+    start = timezone.now() - timedelta(minutes=18)
+    result = tell(mo.tenant, start, **how)
+    told_story: Story = result[0] if isinstance(result, tuple) else result
+    return told_story.run
+
+
+@pytest.mark.parametrize(
+    ("tell", "says"),
+    [
+        (story.waiting, "Waits for a person"),
+        (story.sending, "was sent"),
+        (story.unknown, "A call may have happened"),
+        (story.stopping, "Nothing new starts"),
+        (story.completed, "Everything promised is done."),
+    ],
+)
+def test_every_state_is_said_in_words(mo: Member, tell: Callable[..., Any], says: str) -> None:
+    run = told(mo, tell)
+    html = mo.get(f"/runs/{run.id}/")
+    assert says in html
+    assert run.status.replace("_", " ") in html
+
+
+def test_each_attempt_is_a_bar_and_an_event(mo: Member) -> None:
+    run = told(mo, story.waiting)
+    html = mo.get(f"/runs/{run.id}/")
+    assert "read_disclosure/b, attempt 1: no answer" in html
+    assert "read_disclosure/b, attempt 2: answered" in html
+    assert html.count('class="bar--unknown bar"') == 1
+    assert "took over from a worker that fell silent" in html
+    assert "STALE_FENCE" in html
+
+
+def test_an_event_has_a_stable_url(mo: Member) -> None:
+    run = told(mo, story.waiting)
+    html = mo.get(f"/runs/{run.id}/?event=rev-3")
+    assert "Revision 3 saved, AWAITING_TOOL_RESULT</bdi></h2>" in html
+    assert f'href="/runs/{run.id}/checkpoints/3/"' in html
+
+
+def test_the_panel_alone_is_what_htmx_gets(mo: Member) -> None:
+    run = told(mo, story.waiting)
+    html = mo.get(f"/runs/{run.id}/", panel="run-live")
+    assert html.lstrip().startswith('<div id="run-live"')
+    assert "<html" not in html
+    assert f'hx-trigger="live:run-{run.id} from:body"' in html
+
+
+def test_queries_do_not_grow_with_the_run(mo: Member, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+    run = told(mo, story.waiting)
+    for number in range(60):
+        Refusal.objects.create(tenant=mo.tenant, run=run, kind="STALE_FENCE", fence=number)
+    with django_assert_max_num_queries(QUERIES):
+        mo.get(f"/runs/{run.id}/")
+
+
+def test_events_come_in_windows(mo: Member) -> None:
+    run = told(mo, story.waiting)
+    for number in range(250):
+        at = timezone.now() - timedelta(seconds=250 - number)
+        Refusal.objects.create(tenant=mo.tenant, run=run, kind="STALE_FENCE", fence=number, at=at)
+    html = mo.get(f"/runs/{run.id}/")
+    assert html.count("data-row") - html.count("data-row-link") == 200
+    older = re.search(r'href="(\?before=[^"]+)">Earlier events', html)
+    assert older
+    earlier = mo.get(f"/runs/{run.id}/{older[1]}".replace("&amp;", "&"))
+    assert "Run admitted" in earlier
+    assert "Newest</a>" in earlier
+
+
+def test_what_agents_and_files_say_stays_text(mo: Member) -> None:
+    attack = "<script>alert(1)</script>\u202e{{ 7 }}"
+    run = told(mo, story.waiting, title=attack)
+    html = mo.get(f"/runs/{run.id}/")
+    assert "<script>alert" not in html
+    assert 'title="U+202E right-to-left override"' in html
+    assert "\u202e" not in html.split("<main")[0].split("</title>")[0]
+
+
+def test_a_foreign_run_is_not_there(mo: Member, stranger: Member) -> None:
+    run = told(mo, story.waiting)
+    assert stranger.client.get(f"/runs/{run.id}/").status_code == 404
+    assert mo.client.get(f"/runs/{uuid4()}/").status_code == 404
+
+
+def test_acts_follow_roles_and_states(mo: Member, viewer: Member) -> None:
+    waiting, done = told(mo, story.waiting), told(mo, story.completed)
+    assert "Stop this run…" in mo.get(f"/runs/{waiting.id}/")
+    assert "Stop this run…" not in viewer.get(f"/runs/{waiting.id}/")
+    assert "Stop this run…" not in mo.get(f"/runs/{done.id}/")
+    stopping = mo.get(f"/runs/{told(mo, story.stopping).id}/")
+    assert "Stop this run…" not in stopping
+    assert "Stop adopted" in stopping
+
+
+def test_a_time_that_cannot_be_read_asks_for_the_newest(mo: Member) -> None:
+    run = told(mo, story.waiting)
+    for bad in ("2026-13-45T99:00:00Z", "yesterday", "2026-08-06T00:00:00"):
+        assert "Run admitted" in mo.get(f"/runs/{run.id}/?before={bad}")
