@@ -3,7 +3,7 @@
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,12 +12,16 @@ from typing import Any
 
 @dataclass
 class ChatServer:
-    """What the server says to the next requests, and what it was asked. `status`: 0 drops, -1 never answers."""
+    """What the server says to the next requests, and what it was asked. `status`: 0 drops, -1 never answers.
+
+    `plays` may look at a request and set the answer before it is given.
+    """
 
     url: str = ""
     status: int = 200
     body: bytes = b""
     requests: list[dict[str, Any]] = field(default_factory=list)
+    plays: Callable[[dict[str, Any]], None] | None = None
     keys: list[str] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -56,6 +60,8 @@ def chat_server() -> Iterator[ChatServer]:
         def do_POST(self) -> None:
             chat.requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             chat.keys.append(self.headers.get("Authorization", ""))
+            if chat.plays is not None:
+                chat.plays(chat.requests[-1])
             if chat.status == -1:
                 chat.ended.wait()
             if chat.status <= 0:
