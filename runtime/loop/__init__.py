@@ -10,10 +10,14 @@ import socket
 from collections.abc import Callable
 from uuid import UUID
 
+from django.db import transaction
+
 from checkpoints.states import Phase
 from runs.errors import LeaseLost
 from runs.faults import reach
-from runs.leases import lease_acquire
+from runs.leases import lease_acquire, lease_lock
+from runs.services import refusal_record
+from runs.states import Holding, RefusalKind
 from runtime.ending import adopt, stop
 from runtime.heartbeat import Heartbeat
 from runtime.loop.act import await_result
@@ -49,7 +53,22 @@ def drive(run_id: UUID) -> None:
             while session is not None and _step(session):
                 pass
     except LeaseLost:
-        logger.warning("run %s: the lease under fence %s is lost, nothing more is written", run_id, holding.fence)
+        _gave_up(holding)
+
+
+def _gave_up(holding: Holding) -> None:
+    """A worker that lost its lease has changed nothing; that it tried is recorded (ruling 14)."""
+    logger.warning("run %s: nothing more is written under fence %s", holding.run_id, holding.fence)
+    with transaction.atomic():
+        if lease_lock(holding) is not None:
+            return
+    refusal_record(
+        tenant_id=holding.tenant_id,
+        run_id=holding.run_id,
+        kind=RefusalKind.STALE_FENCE,
+        fence=holding.fence,
+        detail={"owner": holding.owner},
+    )
 
 
 def _step(session: Session) -> bool:

@@ -134,16 +134,15 @@ def _store_report(session: Session, sending: Sending, outcome: ToolOutcome) -> N
 
 def _refuse_late(session: Session, sending: Sending, result_digest: str) -> None:
     """A worker that lost its lease changes nothing; its answer is kept as evidence that was not accepted (T29)."""
-    for kind in (RefusalKind.STALE_FENCE, RefusalKind.LATE_RESULT):
-        refusal_record(
-            tenant_id=session.run.tenant_id,
-            run_id=session.run.id,
-            kind=kind,
-            fence=session.holding.fence,
-            subject_id=sending.call_id,
-            evidence_digest=result_digest if kind == RefusalKind.LATE_RESULT else None,
-            detail={"attempt": sending.attempt},
-        )
+    refusal_record(
+        tenant_id=session.run.tenant_id,
+        run_id=session.run.id,
+        kind=RefusalKind.LATE_RESULT,
+        fence=session.holding.fence,
+        subject_id=sending.call_id,
+        evidence_digest=result_digest,
+        detail={"attempt": sending.attempt},
+    )
 
 
 def _value_of(tried: Tried) -> dict[str, Any]:

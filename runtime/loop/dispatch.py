@@ -12,6 +12,7 @@ from receipts.selectors import call_arguments
 from receipts.services import ReportText, claim_take, publication_exists, report_version_store
 from receipts.states import EffectClass
 from runs.errors import LeaseLost
+from runs.faults import reach
 from runs.leases import lease_lock
 from runs.live import hint_changed
 from runs.statements import Purse, fence_params
@@ -49,11 +50,14 @@ def dispatch_first(session: Session, call: Any, *, authorised_by: str, wait: Any
             if wait is not None and not wait_consume(wait, fence=session.holding.fence):
                 raise LeaseLost
             prepare_effect(session, call, tool, args)
+            reach("inside_dispatch_tx", call.tool)
             written = write(DISPATCH_CALL, params | purse.params())
             if written.started is None:
                 raise _NotSent(written)
     except _NotSent as refused:
         return not_started(session, refused.written)
+    if wait is not None:
+        reach("after_wake_consumed", call.tool)
     session.moved(snapshot, prepared.digest)
     _now_sending(session, call, tool, args, written)
     return True

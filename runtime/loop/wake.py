@@ -103,6 +103,7 @@ def _refused(session: Session, call: Any, wait: Any) -> bool:
     if stopping:
         stop(session.holding)
         return False
+    reach("after_wake_consumed", call.tool)
     session.moved(snapshot, prepared.digest)
     session.live_keys.pop(call.idempotency_key, None)
     session.conversation = rebuild(session.run)

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from runs.faults import reach
 from runtime.contracts import ToolContext, ToolFailed, ToolRetryable, ToolUnknown
 
 MAX_ANSWER_BYTES = 1024 * 1024
@@ -56,7 +57,9 @@ def send(
     try:
         with (
             httpx.Client(timeout=context.timeout_seconds, trust_env=False, follow_redirects=False) as client,
-            client.stream(method, url, params=params, content=body, headers=headers) as response,
+            client.stream(
+                method, url, params=params, content=body, headers=headers, extensions={"trace": _traced}
+            ) as response,
         ):
             return Answer(response.status_code, _read(response, deadline))
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -67,6 +70,11 @@ def send(
         raise ToolUnknown(f"Sent, but no answer within {context.timeout_seconds:g} s.") from error
     except httpx.HTTPError as error:
         raise ToolUnknown(f"Sent, but the connection ended without an answer ({type(error).__name__}).") from error
+
+
+def _traced(event: str, _: object) -> None:
+    if event == "http11.send_request_body.complete":
+        reach("after_send")
 
 
 def _read(response: httpx.Response, deadline: float) -> bytes:
