@@ -6,13 +6,23 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import F, Prefetch, QuerySet
 
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
 from accounts.states import Actor, Permission
-from receipts.models import Attempt, ModelCall, Proposal, Reconciliation, Report, ReportVersion, Result, ToolCall
-from receipts.states import LIVE_CALL, SETTLED_CALL, CallStatus
+from receipts.models import (
+    Attempt,
+    ModelCall,
+    Proposal,
+    Publication,
+    Reconciliation,
+    Report,
+    ReportVersion,
+    Result,
+    ToolCall,
+)
+from receipts.states import LIVE_CALL, SETTLED_CALL, CallStatus, ModelCallStatus, PublicationStatus
 from runs.selectors import artifact_bytes
 
 
@@ -116,6 +126,23 @@ def keyed_calls(*, run_id: UUID) -> list[KeyedCall]:
     rows = ToolCall.objects.filter(run_id=run_id).order_by("ordinal")
     fields = rows.values_list("id", "idempotency_key", "ordinal", "status")
     return [KeyedCall(id, key, ordinal, status in LIVE_CALL) for id, key, ordinal, status in fields]
+
+
+def outcome_counts(*, run_id: UUID) -> dict[str, int]:
+    """How many tool calls of a run have a result, and how many tool and model calls have an unknown outcome."""
+    calls, turns = ToolCall.objects.filter(run_id=run_id), ModelCall.objects.filter(run_id=run_id)
+    return {
+        "known_calls": calls.filter(result__isnull=False).count(),
+        "unknown_calls": calls.filter(status=CallStatus.UNCERTAIN).count(),
+        "unknown_turns": turns.filter(status=ModelCallStatus.UNCERTAIN).count(),
+    }
+
+
+def published_reports(*, run_id: UUID) -> list[dict[str, Any]]:
+    """The report versions that a run has published, and where."""
+    published = Publication.objects.filter(report_version__run_id=run_id, status=PublicationStatus.PUBLISHED)
+    rows = published.order_by("report_version__version_no", "channel")
+    return list(rows.values("channel", slug=F("report_version__report__slug"), version=F("report_version__version_no")))
 
 
 def blocking_unknown(*, run_id: UUID) -> ToolCall | None:

@@ -266,9 +266,9 @@ def budget_release(*, run_id: UUID, receipt_id: UUID, attempt_no: int) -> None:
         )
 
 
-def run_settle(run: Run, *, actor: str, fence: int, open_obligations: list[str]) -> None:
-    """End a locked run by what is known (recovery policy SETTLE), keeping what was promised and not done."""
-    Run.objects.filter(id=run.id).update(settlement={"open_obligations": open_obligations})
+def run_settle(run: Run, *, actor: str, fence: int, settlement: Mapping[str, Any]) -> None:
+    """End a locked run by what is known (recovery policy SETTLE), keeping that as JSON: done, unknown, not done."""
+    Run.objects.filter(id=run.id).update(settlement=settlement)
     run_move(
         run, RunStatus.SETTLED, cause="SETTLED", actor=actor, fence=fence, detail="settled after its worker was lost"
     )

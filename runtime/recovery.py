@@ -8,9 +8,10 @@ import json
 from typing import Any
 
 from accounts.selectors import current_data_key
+from approvals.services import waits_cancel
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import Position, load_head, obligations_of
-from receipts.selectors import calls_of, keyed_calls, result_bytes
+from receipts.selectors import calls_of, keyed_calls, outcome_counts, published_reports, result_bytes
 from receipts.services import calls_cancel, unknown_reads_release
 from runs.canonical import canonical, digest
 from runs.selectors import run_inputs, run_now
@@ -59,13 +60,23 @@ def settle_run(holding: Holding) -> None:
     """End a run by what is known, for the recovery policy SETTLE: nothing is repeated, nothing is guessed."""
     with held_run(holding) as (run, stopping):
         if not stopping:
+            left = _settlement(run)
             calls_cancel(run_id=run.id, why="the run was settled")
+            waits_cancel(run_id=run.id, why="the run was settled")
             wakeups_cancel(run_id=run.id)
             unknown_reads_release(run_id=run.id)
-            open_promises = [row.step_name for row in obligations_of(run.id) if row.status == "OPEN"]
-            run_settle(run, actor=worker(holding), fence=holding.fence, open_obligations=open_promises)
+            run_settle(run, actor=worker(holding), fence=holding.fence, settlement=left)
             return
     stop(holding)
+
+
+def _settlement(run: Any) -> dict[str, Any]:
+    """What a settled run leaves: how many calls are known and unknown, its published reports, its open promises."""
+    return {
+        **outcome_counts(run_id=run.id),
+        "reports": published_reports(run_id=run.id),
+        "open_obligations": [row.step_name for row in obligations_of(run.id) if row.status == "OPEN"],
+    }
 
 
 def _guarded(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session | None:
