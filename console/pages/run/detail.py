@@ -175,6 +175,7 @@ def _move(move: RunTransition, run_id: UUID) -> tuple[SafeString | str, list[Fac
         ("From", move.from_status or "nothing"),
         ("To", move.to_status),
         ("Cause", move.cause),
+        ("Why", exact(move.detail) if move.detail else ""),
         ("By", person(move.actor)),
         ("Fence", "" if move.fence is None else str(move.fence)),
         ("Since", format_html("{} ago", age(move.at))),
