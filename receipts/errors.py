@@ -15,6 +15,12 @@ class VerdictGiven(Refused):
     code = "VERDICT_GIVEN"
 
 
+class AttemptsMoved(Refused):
+    """Out of date. Your verdict was not stored. You were looking at attempt {seen}; the call is at attempt {attempts}."""
+
+    code = "ATTEMPTS_MOVED"
+
+
 class RetryNeedsApprover(Refused):
     """Nothing was stored. To send this call again, the person who says that it did not happen must also be an approver."""
 

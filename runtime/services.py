@@ -32,7 +32,7 @@ from checkpoints.services import (
 )
 from checkpoints.statements import Candidate, prepare
 from checkpoints.states import ObligationStatus, Phase, Trigger, can_release
-from receipts.errors import NotUncertain, RetryNeedsApprover, RetryOnEndedRun, VerdictGiven
+from receipts.errors import AttemptsMoved, NotUncertain, RetryNeedsApprover, RetryOnEndedRun, VerdictGiven
 from receipts.selectors import access_call, blocking_unknown, last_verdict
 from receipts.services import VerdictGiven as GivenVerdict
 from receipts.services import call_lock, verdict_store
@@ -311,12 +311,16 @@ def _resume(actor: Actor, run_id: UUID, reason: str) -> Resumed | Refused:
 
 @dataclass(frozen=True)
 class VerdictRequest:
-    """What a person says about a call of unknown outcome, and on what evidence."""
+    """What a person says about a call of unknown outcome, and on what evidence.
+
+    `seen_attempts`, where it is given, is the attempt that the person was looking at: a later one needs another look.
+    """
 
     verdict: Verdict
     evidence: str
     external_ref: str = ""
     follow_up: FollowUp = FollowUp.NONE
+    seen_attempts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -411,6 +415,8 @@ def _verdict_too_late(call: Any, run: Any, said: VerdictRequest) -> Refused | No
             by = before.actor.partition(":")[2]
             return VerdictGiven({"by": by, "verdict": before.verdict, "at": f"{before.at:%Y-%m-%d %H:%M:%S} UTC"})
         return NotUncertain({"status": call.status})
+    if said.seen_attempts not in (None, call.attempts):
+        return AttemptsMoved({"seen": said.seen_attempts, "attempts": call.attempts})
     if said.follow_up == FollowUp.RETRY and (run.status in ENDED_RUN or not call.blocking):
         return RetryOnEndedRun()
     return None
