@@ -88,9 +88,16 @@ def test_empty(mo: Member) -> None:
 
 
 def test_unknown_reads_are_nobodys_business(mo: Member) -> None:
+    reading, _ = story.unknown(mo.tenant, timezone.now() - timedelta(minutes=31))
+    lost = [(70.0, 10.0, 2, "NO_RESPONSE")]
+    call = reading.call(69, "fetch_reference/sheet", "READ_ONLY", "UNCERTAIN", lost)
+    assert f"row-call-{call.id}" not in mo.get("/inbox/")
+
+
+def test_a_call_that_its_run_went_on_without_stays(mo: Member) -> None:
     _, _, call = full(mo)
     ToolCall.objects.filter(id=call.id).update(blocking=False)
-    assert f"row-call-{call.id}" not in mo.get("/inbox/")
+    assert f"row-call-{call.id}" in mo.get("/inbox/")
 
 
 def test_queries_do_not_grow_with_the_items(mo: Member, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:

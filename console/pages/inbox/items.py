@@ -24,7 +24,7 @@ SOON = timedelta(minutes=30)
 
 _COUNTS = """
 SELECT (SELECT count(*) FROM receipts_toolcall WHERE tenant_id = %(tenant)s AND status = 'UNCERTAIN'
-            AND blocking AND effect_class <> 'READ_ONLY'),
+            AND effect_class <> 'READ_ONLY'),
        (SELECT count(*) FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN'),
        (SELECT count(*) FROM runs_run WHERE tenant_id = %(tenant)s AND status = 'HELD'
             AND hold_reason <> 'UNCERTAIN_CALL')"""
@@ -79,9 +79,9 @@ def inbox_counts(actor: Actor) -> Counts:
 
 
 def unknown_calls(actor: Actor) -> QuerySet[ToolCall]:
-    """Calls that may have happened and that a person has to look at, the oldest first."""
+    """Calls that may have happened and that a person has to look at, the oldest first; also those a run went on without."""
     last = Attempt.objects.filter(tool_call=OuterRef("pk")).order_by("-attempt_no").values("dispatched_at")[:1]
-    calls = calls_visible(actor).filter(status=CallStatus.UNCERTAIN, blocking=True).exclude(effect_class="READ_ONLY")
+    calls = calls_visible(actor).filter(status=CallStatus.UNCERTAIN).exclude(effect_class="READ_ONLY")
     return calls.select_related("run").defer("args").annotate(sent_at=Subquery(last)).order_by("sent_at", "id")
 
 
