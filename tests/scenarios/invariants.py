@@ -1,0 +1,206 @@
+"""What holds after every scenario, whatever was killed: each sentence with the query that finds what breaks it.
+
+The queries read one snapshot of the database, so they hold while runs go on as well. The outside world is asked first:
+what it executed until then was authorised before.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connection, transaction
+
+from accounts.audit import audit_verify
+from console.pages.inbox.items import unknown_calls
+from receipts.models import Attempt, Reconciliation, ToolCall
+from receipts.states import FollowUp
+from tests.scenarios.world import World
+
+INVARIANTS: dict[str, str] = {
+    "revisions have no gap and each names its parent's digest": """
+        SELECT c.run_id, c.revision FROM checkpoints_checkpoint c
+        LEFT JOIN checkpoints_checkpoint p ON p.run_id = c.run_id AND p.revision = c.revision - 1
+        WHERE c.revision > 1 AND c.parent_digest IS DISTINCT FROM p.digest""",
+    "the head is the newest revision": """
+        SELECT h.run_id, h.revision FROM checkpoints_head h
+        LEFT JOIN checkpoints_checkpoint c ON c.run_id = h.run_id AND c.revision = h.revision
+             AND c.digest = h.digest AND c.phase = h.phase
+        WHERE c.id IS NULL OR h.revision <> (SELECT max(revision) FROM checkpoints_checkpoint WHERE run_id = h.run_id)""",
+    "revisions carry fences that never fall and were once held": """
+        SELECT c.run_id, c.revision FROM checkpoints_checkpoint c JOIN runs_lease l ON l.run_id = c.run_id
+        LEFT JOIN checkpoints_checkpoint p ON p.run_id = c.run_id AND p.revision = c.revision - 1
+        WHERE c.fence < p.fence OR c.fence > l.fence""",
+    "a call is settled exactly when it has its one result": """
+        SELECT t.id, t.status FROM receipts_toolcall t LEFT JOIN receipts_result r ON r.tool_call_id = t.id
+        WHERE (t.status IN ('SUCCEEDED', 'FAILED')) <> (r.tool_call_id IS NOT NULL)
+           OR r.ok IS DISTINCT FROM (t.status = 'SUCCEEDED') AND r.tool_call_id IS NOT NULL""",
+    "a call that has its result gains no attempt": """
+        SELECT a.id FROM receipts_attempt a JOIN receipts_result r ON r.tool_call_id = a.tool_call_id
+        WHERE a.dispatched_at > r.at""",
+    "attempts are numbered without a gap and counted": """
+        SELECT t.id FROM receipts_toolcall t LEFT JOIN receipts_attempt a ON a.tool_call_id = t.id
+        GROUP BY t.id HAVING t.attempts <> count(a.id) OR t.attempts <> coalesce(max(a.attempt_no), 0)
+        UNION ALL
+        SELECT m.id FROM receipts_modelcall m LEFT JOIN receipts_attempt a ON a.model_call_id = m.id
+        GROUP BY m.id HAVING m.attempts <> count(a.id) OR m.attempts <> coalesce(max(a.attempt_no), 0)""",
+    "at most one attempt of a receipt has no outcome or succeeded": """
+        SELECT coalesce(tool_call_id, model_call_id) FROM receipts_attempt
+        WHERE outcome IS NULL OR outcome = 'OK' GROUP BY 1 HAVING count(*) > 1""",
+    "an attempt is open exactly while its receipt is dispatched": """
+        SELECT t.id, t.status FROM receipts_toolcall t
+        WHERE (t.status = 'DISPATCHED') <> EXISTS (
+            SELECT 1 FROM receipts_attempt a WHERE a.tool_call_id = t.id AND a.outcome IS NULL)
+        UNION ALL
+        SELECT m.id, m.status FROM receipts_modelcall m
+        WHERE (m.status = 'DISPATCHED') <> EXISTS (
+            SELECT 1 FROM receipts_attempt a WHERE a.model_call_id = m.id AND a.outcome IS NULL)""",
+    "a live result was written under the fence of the attempt that gave it": """
+        SELECT r.tool_call_id FROM receipts_result r
+        LEFT JOIN receipts_attempt a ON a.tool_call_id = r.tool_call_id AND a.attempt_no = r.attempt_no
+        WHERE r.source = 'LIVE' AND r.ok AND (a.outcome IS DISTINCT FROM 'OK' OR a.fence <> r.fence)""",
+    "a sealed turn was sealed under the fence of the attempt that gave it": """
+        SELECT m.id FROM receipts_modelcall m
+        LEFT JOIN receipts_attempt a ON a.model_call_id = m.id AND a.outcome = 'OK'
+        WHERE m.status = 'SEALED' AND a.fence IS DISTINCT FROM m.sealed_fence""",
+    "a successful call with an effect has exactly one effect row, others have none": """
+        SELECT t.id FROM receipts_toolcall t LEFT JOIN receipts_effect e ON e.tool_call_id = t.id
+        WHERE (t.status = 'SUCCEEDED' AND t.effect_class <> 'READ_ONLY') <> (e.id IS NOT NULL)""",
+    "an outside publication says what its call says": """
+        SELECT p.id, p.status, t.status FROM receipts_publication p JOIN receipts_toolcall t ON t.id = p.tool_call_id
+        WHERE p.status <> CASE t.status
+            WHEN 'SUCCEEDED' THEN 'PUBLISHED' WHEN 'UNCERTAIN' THEN 'UNCERTAIN' WHEN 'DISPATCHED' THEN 'DISPATCHED'
+            WHEN 'PROPOSED' THEN 'REQUESTED' WHEN 'AWAITING_APPROVAL' THEN 'REQUESTED'
+            WHEN 'RETRY_WAIT' THEN p.status ELSE 'FAILED' END""",
+    "an intent is claimed by at most one live call of a lineage": """
+        SELECT r.lineage_id, t.intent_key FROM receipts_toolcall t JOIN runs_run r ON r.id = t.run_id
+        WHERE t.effect_class <> 'READ_ONLY' AND t.status IN ('DISPATCHED', 'RETRY_WAIT', 'UNCERTAIN', 'SUCCEEDED')
+        GROUP BY 1, 2 HAVING count(*) > 1""",
+    "budget columns are the sums of their entries": """
+        WITH attempt AS (
+            SELECT run_id, unit, receipt_id, attempt_no,
+                coalesce(sum(amount) FILTER (WHERE kind = 'RESERVE'), 0) AS reserved,
+                coalesce(sum(amount) FILTER (WHERE kind = 'HOLD_UNKNOWN'), 0) AS held,
+                coalesce(sum(amount) FILTER (WHERE kind = 'SETTLE'), 0) AS spent,
+                bool_or(kind IN ('SETTLE', 'RELEASE')) AS closed, bool_or(kind = 'HOLD_UNKNOWN') AS unknown
+            FROM runs_budgetentry GROUP BY 1, 2, 3, 4),
+        summed AS (
+            SELECT run_id, unit, coalesce(sum(reserved) FILTER (WHERE NOT closed AND NOT unknown), 0) AS reserved,
+                coalesce(sum(held) FILTER (WHERE NOT closed), 0) AS held, sum(spent) AS spent
+            FROM attempt GROUP BY 1, 2)
+        SELECT b.run_id, b.unit, b.reserved, s.reserved, b.held_unknown, s.held, b.spent, s.spent
+        FROM runs_budget b LEFT JOIN summed s USING (run_id, unit)
+        WHERE (b.reserved, b.held_unknown, b.spent)
+              <> (coalesce(s.reserved, 0), coalesce(s.held, 0), coalesce(s.spent, 0))""",
+    "every attempt reserved its budget": """
+        SELECT a.id FROM receipts_attempt a
+        WHERE NOT EXISTS (SELECT 1 FROM runs_budgetentry e
+            WHERE e.receipt_id = coalesce(a.tool_call_id, a.model_call_id) AND e.attempt_no = a.attempt_no
+              AND e.kind = 'RESERVE')""",
+    "the lease is free exactly when no worker continues the run": """
+        SELECT r.id, r.status, l.owner FROM runs_run r JOIN runs_lease l ON l.run_id = r.id
+        WHERE (r.status IN ('RUNNING', 'STOPPING')) <> (l.owner IS NOT NULL)""",
+    "transitions form one chain that ends at the status": """
+        SELECT x.run_id FROM (
+            SELECT t.run_id, t.from_status, t.to_status, r.status,
+                lag(t.to_status) OVER chain AS before, lead(t.id) OVER chain AS after
+            FROM runs_runtransition t JOIN runs_run r ON r.id = t.run_id WINDOW chain AS (PARTITION BY t.run_id ORDER BY t.id)
+        ) x WHERE x.from_status IS DISTINCT FROM x.before OR (x.after IS NULL AND x.to_status <> x.status)""",
+    "a run is taken over as often as it says": """
+        SELECT r.id FROM runs_run r
+        WHERE r.takeovers <> (SELECT count(*) FROM runs_runtransition t WHERE t.run_id = r.id AND t.cause = 'TAKEOVER')""",
+    "nothing is sent after a stop was accepted": """
+        SELECT a.id FROM runs_controlrequest c
+        JOIN receipts_attempt a ON a.tool_call_id IN (SELECT id FROM receipts_toolcall WHERE run_id = c.run_id)
+             OR a.model_call_id IN (SELECT id FROM receipts_modelcall WHERE run_id = c.run_id)
+        WHERE c.kind = 'STOP' AND a.dispatched_at > c.accepted_at""",
+    "an ended run has nothing under way": """
+        SELECT r.id, 'attempt' FROM runs_run r JOIN receipts_toolcall t ON t.run_id = r.id
+        WHERE r.ended_at IS NOT NULL AND t.status IN ('PROPOSED', 'AWAITING_APPROVAL', 'DISPATCHED', 'RETRY_WAIT')
+        UNION ALL SELECT r.id, 'turn' FROM runs_run r JOIN receipts_modelcall m ON m.run_id = r.id
+        WHERE r.ended_at IS NOT NULL AND m.status IN ('DISPATCHED', 'RETRY_WAIT')
+        UNION ALL SELECT r.id, 'wait' FROM runs_run r JOIN approvals_wait w ON w.run_id = r.id
+        WHERE r.ended_at IS NOT NULL AND w.status IN ('OPEN', 'APPROVED', 'REJECTED')
+        UNION ALL SELECT r.id, 'wakeup' FROM runs_run r JOIN runs_wakeup w ON w.run_id = r.id
+        WHERE r.ended_at IS NOT NULL AND w.status = 'PENDING'
+        UNION ALL SELECT r.id, 'stop' FROM runs_run r JOIN runs_controlrequest c ON c.run_id = r.id
+        WHERE r.ended_at IS NOT NULL AND c.status IN ('ACCEPTED', 'ADOPTED')
+        UNION ALL SELECT r.id, 'budget' FROM runs_run r JOIN runs_budget b ON b.run_id = r.id
+        WHERE r.ended_at IS NOT NULL AND b.reserved <> 0""",
+    "a waiting run has a live wait, and nobody else does for long": """
+        SELECT r.id FROM runs_run r WHERE r.status = 'WAITING'
+          AND NOT EXISTS (SELECT 1 FROM approvals_wait w WHERE w.run_id = r.id AND w.status = 'OPEN')""",
+    "a decision saw exactly what its wait is bound to": """
+        SELECT w.id FROM approvals_decision d JOIN approvals_wait w ON w.id = d.wait_id
+        WHERE (d.seen_revision, d.seen_digest, d.seen_args_digest)
+              <> (w.checkpoint_revision, w.checkpoint_digest, w.args_digest)""",
+    "a consumed wait was decided, and its wakeup was consumed under a fence": """
+        SELECT w.id FROM approvals_wait w LEFT JOIN approvals_decision d ON d.wait_id = w.id
+        LEFT JOIN runs_wakeup k ON k.wait_id = w.id AND k.cause = 'DECISION'
+        WHERE w.status = 'CONSUMED' AND (d.wait_id IS NULL OR k.status IS DISTINCT FROM 'CONSUMED')""",
+    "a call that needs approval was sent only after its approval, or again by a person": """
+        SELECT a.id FROM receipts_attempt a JOIN receipts_toolcall t ON t.id = a.tool_call_id
+        WHERE t.effect_class = 'NON_IDEMPOTENT' AND NOT EXISTS (
+            SELECT 1 FROM approvals_wait w JOIN approvals_decision d ON d.wait_id = w.id
+            WHERE w.tool_call_id = t.id AND w.status = 'CONSUMED' AND d.verdict = 'APPROVE' AND d.at < a.dispatched_at)""",
+}
+
+
+def check_invariants(world: World) -> None:
+    """Check everything. Raises AssertionError with the sentences that do not hold and the rows that break them."""
+    counts = world.outside_counts()
+    with one_snapshot():
+        broken = broken_invariants() | _outside_broken(counts)
+        unlisted = set(unknown_effects()) - {call.id for call in unknown_calls(world.person())}
+    if unlisted:
+        broken["an unknown call with an effect is in the inbox"] = sorted(unlisted)
+    assert not broken, "\n".join(f"not true: {sentence}: {rows}" for sentence, rows in broken.items())
+    audit_verify(world.tenant.id)
+
+
+@contextmanager
+def one_snapshot() -> Iterator[None]:
+    """One snapshot of the database for every query inside."""
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+def broken_invariants() -> dict[str, list[Any]]:
+    """The sentences of INVARIANTS that do not hold, with rows that break them."""
+    broken = {}
+    with connection.cursor() as cursor:
+        for sentence, query in INVARIANTS.items():
+            cursor.execute(query)
+            if rows := cursor.fetchmany(5):
+                broken[sentence] = rows
+    return broken
+
+
+def unknown_effects() -> list[Any]:
+    """Calls with an effect whose outcome nobody knows."""
+    return list(
+        ToolCall.objects.filter(status="UNCERTAIN").exclude(effect_class="READ_ONLY").values_list("id", flat=True)
+    )
+
+
+def _outside_broken(counts: dict[str, Any]) -> dict[str, list[Any]]:
+    """What the wiki did against what was authorised: each execution is of a sent call, and only a person adds one."""
+    calls = {call.idempotency_key: call for call in ToolCall.objects.filter(effect_class="NON_IDEMPOTENT")}
+    stray, unasked, repeated = [], [], []
+    for key, executed in counts["wiki"]["keys"].items():
+        call = calls.get(key)
+        if call is None or not Attempt.objects.filter(tool_call=call).exists():
+            stray.append(key)
+            continue
+        retries = Reconciliation.objects.filter(tool_call=call, method="HUMAN", follow_up=FollowUp.RETRY).count()
+        if executed > call.attempts:
+            unasked.append((key, executed, call.attempts))
+        if executed > 1 + retries:
+            repeated.append((key, executed, retries))
+    found = {
+        "every execution on the wiki joins to an attempt": stray,
+        "the wiki executed no more than was sent": unasked,
+        "without a person's RETRY the wiki executed once": repeated,
+    }
+    return {sentence: rows for sentence, rows in found.items() if rows}

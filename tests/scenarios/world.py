@@ -1,0 +1,227 @@
+"""The one running system that the scenarios share: what a test starts, decides, breaks and waits for in it."""
+
+import json
+import os
+import signal
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import transaction
+
+from accounts.errors import Refused
+from accounts.models import Tenant
+from accounts.selectors import actor_named
+from accounts.services import member_set, tenant_create
+from accounts.states import Actor, Role
+from approvals.models import Wait
+from approvals.services import Decided, Seen, approval_decide
+from approvals.states import DecisionVerdict
+from receipts.models import ToolCall
+from receipts.states import FollowUp, Verdict
+from runs.models import Lease, Run
+from runtime.services import (
+    Reconciled,
+    Released,
+    Started,
+    StartRequest,
+    StopState,
+    Upload,
+    VerdictRequest,
+    call_reconcile,
+    obligation_release,
+    run_start,
+    run_stop,
+)
+from tests.stack import Process, Stack
+from tests.waiting import wait_until
+
+ROWS = "date,fund,company,ticker,shares,market value($),weight(%)\n"
+ALDER = ROWS + (
+    "2026-06-30,ALDR,NORTHWIND GRID CO,NWGC,100,6000,60.0\n"
+    "2026-06-30,ALDR,CINDERFORD STORAGE,CNDF,100,3950,39.5\n"
+    "2026-06-30,ALDR,US DOLLAR CASH,,50,50,0.5\n"
+)
+BIRCH = ROWS + (
+    "2026-06-30,BRCH,NORTHWIND GRID CO,NWGC,100,4500,45.0\n"
+    "2026-06-30,BRCH,QUARRY ROBOTICS,QRYR,100,5500,55.0\n"
+)  # fmt: skip
+WORKERS = 2
+POOL = 4
+APPROVER = "operator"
+SECOND_APPROVER = "second"
+RECONCILER = "reconciler"
+
+
+@dataclass
+class World:
+    """Two workers with pools, the clock and the outside world on one database; and what one does with them."""
+
+    stack: Stack
+    tenant: Tenant
+    workers: list[Process] = field(default_factory=list)
+    beat: Process | None = None
+    outside: Process | None = None
+
+    # ── processes ───────────────────────────────────────────────────────────────
+
+    def start_processes(self) -> None:
+        """Start what does not run."""
+        if self.outside is None:
+            self.outside = self.stack.start_outside()
+        while len(self.workers) < WORKERS:
+            self.workers.append(self.stack.start_worker(concurrency=POOL))
+        if self.beat is None:
+            self.beat = self.stack.start_beat()
+
+    def kill_worker(self, index: int) -> None:
+        """kill -9 of a worker with its whole pool; `start_processes` replaces it."""
+        self.workers.pop(index).kill()
+
+    def stop_beat(self) -> None:
+        """Without the clock nothing sends a lost hint again."""
+        if self.beat is not None:
+            self.beat.stop()
+            self.beat = None
+
+    def tidy(self) -> None:
+        """Take back orders that nobody took, and have the outside world behave."""
+        for order in self.stack.fault_dir.iterdir():
+            order.unlink()
+        self.tell_outside(mode="ok")
+        self.tell_outside(mode="ok", **{"for": "reference"})
+
+    def kill_at(self, point: str, subject: str = "") -> Callable[[], int]:
+        """Have the next process that reaches the point SIGKILL itself. Call what is returned to wait for that."""
+        return self._order("KILL", point, subject)
+
+    def freeze_at(self, point: str, subject: str = "") -> Callable[[], int]:
+        """Have the next process that reaches the point SIGSTOP itself. What is returned waits and gives its id."""
+        return self._order("STOP", point, subject)
+
+    def _order(self, action: str, point: str, subject: str) -> Callable[[], int]:
+        name = self.stack.order(action, point, subject)
+        return lambda: self.stack.wait_hit(name)
+
+    # ── the outside world ───────────────────────────────────────────────────────
+
+    def tell_outside(self, **switches: Any) -> None:
+        """Set how the outside world treats the next requests (see outside.control)."""
+        self._outside("control", json.dumps(switches).encode())
+
+    def outside_counts(self) -> dict[str, Any]:
+        """What the outside world really did."""
+        counts: dict[str, Any] = self._outside("counts")
+        return counts
+
+    def executions(self, call: ToolCall) -> int:
+        """How often the wiki executed the key of a call."""
+        return int(self.outside_counts()["wiki"]["keys"].get(call.idempotency_key, 0))
+
+    def readings(self, call: ToolCall) -> int:
+        """How often the reference sheet was read under the key of a call."""
+        return int(self.outside_counts()["reference"]["keys"].get(call.idempotency_key, 0))
+
+    def wait_held(self, target: str) -> None:
+        """Wait until a request hangs in the outside world."""
+        wait_until(lambda: self.outside_counts()["held"][target], f"a request to {target} hangs")
+
+    def _outside(self, path: str, body: bytes | None = None) -> Any:
+        request = urllib.request.Request(f"{self.stack.outside_url}/{path}", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+
+    # ── acts of people ──────────────────────────────────────────────────────────
+
+    def person(self, name: str = APPROVER) -> Actor:
+        """An operator who may do everything that this path needs."""
+        return actor_named(username=name, door="page")
+
+    def start_run(self, *, policy: str = "RESUME_IN_PLACE", lines_without_ticker: bool = True) -> UUID:
+        """Start a fund comparison on two small disclosures."""
+        cash = ALDER if lines_without_ticker else ALDER.rpartition("2026")[0]
+        inputs = {"a": Upload("alder.csv", cash.encode()), "b": Upload("birch.csv", BIRCH.encode())}
+        with transaction.atomic():
+            started = run_start(actor=self.person(), wanted=StartRequest("fund_comparison", inputs))
+            assert isinstance(started, Started), started
+            Run.objects.filter(id=started.run_id).update(recovery_policy=policy)
+        return started.run_id
+
+    def run_to_wait(self) -> tuple[UUID, Wait]:
+        """Start a run and wait until it asks for its approval."""
+        run_id = self.start_run()
+        return run_id, self.open_wait(run_id)
+
+    def open_wait(self, run_id: UUID) -> Wait:
+        """Wait until the run is WAITING; the wait that is open."""
+        self.wait_status(run_id, "WAITING")
+        return Wait.objects.get(run_id=run_id, status="OPEN")
+
+    def decide(
+        self, wait: Wait, verdict: str = "APPROVE", *, by: str = APPROVER, seen: Seen | None = None
+    ) -> Decided | Refused:
+        """Decide a wait with what it is bound to, or with what was `seen`."""
+        seen = seen or Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
+        return approval_decide(
+            actor=self.person(by), wait_id=wait.id, verdict=DecisionVerdict(verdict), seen=seen, reason="read it"
+        )
+
+    def approve(self, wait: Wait) -> None:
+        """Approve a wait; it must be accepted."""
+        decided = self.decide(wait)
+        assert isinstance(decided, Decided), decided
+
+    def stop(self, run_id: UUID) -> StopState:
+        """Stop a run; it must be accepted."""
+        state = run_stop(actor=self.person(), run_id=run_id, reason="not needed any more")
+        assert isinstance(state, StopState), state
+        return state
+
+    def reconcile(
+        self, call: ToolCall, verdict: str, *, then: str = "NONE", ref: str = "", by: str = APPROVER
+    ) -> Reconciled | Refused:
+        """Say what became of a call of unknown outcome."""
+        said = VerdictRequest(Verdict(verdict), "looked at the wiki's own list", ref, FollowUp(then))
+        return call_reconcile(actor=self.person(by), call_id=call.id, said=said)
+
+    def release(self, obligation_id: UUID) -> None:
+        """Release a promise."""
+        released = obligation_release(actor=self.person(), obligation_id=obligation_id, reason="not needed")
+        assert isinstance(released, Released), released
+
+    # ── waiting ─────────────────────────────────────────────────────────────────
+
+    def wait_status(self, run_id: UUID, *statuses: str, seconds: float = 30.0) -> Run:
+        """Wait until the run has one of these statuses; the run. A run that ended otherwise fails at once."""
+
+        def reached() -> Run | None:
+            run = Run.objects.get(id=run_id)
+            assert run.ended_at is None or run.status in statuses, f"run {run_id} ended {run.status}: {run.end_reason}"
+            return run if run.status in statuses else None
+
+        return wait_until(reached, f"run {run_id} is {' or '.join(statuses)}", seconds)  # type: ignore[return-value]
+
+    def wait_fence(self, run_id: UUID, fence: int) -> None:
+        """Wait until the lease has been taken under at least this fence."""
+        wait_until(lambda: Lease.objects.get(run_id=run_id).fence >= fence, f"fence {fence} of run {run_id}")
+
+
+@contextmanager
+def running_world(stack: Stack) -> Iterator[World]:
+    """A tenant with two operators, and everything started. Stopped by the stack's owner."""
+    tenant = tenant_create(slug=f"scenarios-{uuid4().hex[:8]}", name="Scenarios")
+    roles = frozenset({Role.OPERATOR, Role.APPROVER, Role.RECONCILER})
+    for name in (APPROVER, SECOND_APPROVER):
+        member_set(tenant=tenant, username=name, password=None, roles=roles)
+    member_set(tenant=tenant, username=RECONCILER, password=None, roles=frozenset({Role.RECONCILER}))
+    world = World(stack, tenant)
+    world.start_processes()
+    yield world
+
+
+def thaw(pid: int) -> None:
+    """Let a process that froze itself at a fault point go on."""
+    os.kill(pid, signal.SIGCONT)
