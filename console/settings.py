@@ -128,13 +128,28 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": [
-        "rest_framework.parsers.JSONParser",
-        "rest_framework.parsers.MultiPartParser",
+        "console.api.parsing.StrictJSONParser",
     ],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "accounts.api.problem_response",
 }
-SPECTACULAR_SETTINGS = {"TITLE": "Signalbox", "VERSION": "1", "SERVE_INCLUDE_SCHEMA": False}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Signalbox",
+    "VERSION": "1",
+    "DESCRIPTION": "Supervise agent runs. A token acts as the person that it belongs to; refusals are problem+json.",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "ENUM_NAME_OVERRIDES": {
+        "RunStatus": "runs.states.RunStatus",
+        "StopStatus": "runs.states.ControlStatus",
+        "CallStatus": "receipts.states.CallStatus",
+        "PublicationStatus": "receipts.states.PublicationStatus",
+        "Verdict": "receipts.states.Verdict",
+        "WaitStatus": "approvals.states.WaitStatus",
+        "DecisionVerdict": "approvals.states.DecisionVerdict",
+        "ObligationStatus": "checkpoints.states.ObligationStatus",
+    },
+}
 
 CELERY_BROKER_URL = ENV.broker_url
 CELERY_TASK_IGNORE_RESULT = True

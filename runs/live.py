@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import threading
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -72,3 +73,9 @@ def hint_changed(*, tenant_id: UUID, run_id: UUID) -> None:
     """Tell open pages, after the commit, that something about this run changed."""
     if settings.LIVE_HINTS:
         transaction.on_commit(lambda: _this_process().put(tenant_id, run_id))
+
+
+def listen_parameters() -> dict[str, Any]:
+    """How to open a connection of one's own that may LISTEN on CHANNEL: those of the pool are handed on and on."""
+    known = connections["default"].get_connection_params()
+    return {name: value for name, value in known.items() if name not in {"cursor_factory", "context"}}

@@ -1,0 +1,55 @@
+"""Checkpoints over HTTP: list, show, compare."""
+
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.api import refused_response
+from accounts.errors import Refused
+from console.api.paging import Order, PageQuery
+from console.api.parsing import read
+from console.api.view import ApiView, operation, paged
+from console.records.checkpoints import (
+    CheckpointDetail,
+    CheckpointRecord,
+    ComparisonRecord,
+    checkpoint_read,
+    checkpoint_rows,
+    checkpoints_compared,
+)
+from runs.selectors import access_run
+
+OLDEST_FIRST = Order(("revision",), descending=False)
+
+
+class Checkpoints(ApiView):
+    """The revisions of a run."""
+
+    @operation("checkpoints_list", paged(CheckpointRecord), query=PageQuery)
+    def get(self, request: Request, id: UUID) -> Response:
+        """The oldest first."""
+        query = read(PageQuery, request.query_params)
+        rows = checkpoint_rows(access_run(actor=self.actor, id=id))
+        return self.page(f"checkpoints {id}", rows, OLDEST_FIRST, query, CheckpointRecord)
+
+
+class OneCheckpoint(ApiView):
+    """One revision of a run."""
+
+    @operation("checkpoints_show", CheckpointDetail)
+    def get(self, request: Request, id: UUID, revision: int) -> Response:
+        """The revision with its handoff note, its digest checked."""
+        return Response(CheckpointDetail(checkpoint_read(actor=self.actor, run_id=id, revision=revision)).data)
+
+
+class CheckpointDifference(ApiView):
+    """What changed between two revisions of a run."""
+
+    @operation("checkpoints_diff", ComparisonRecord, can=(404, 409))
+    def get(self, request: Request, id: UUID, revision: int, other: int) -> Response:
+        """Every place where the two handoff notes differ."""
+        compared = checkpoints_compared(actor=self.actor, run_id=id, before=revision, after=other)
+        if isinstance(compared, Refused):
+            return refused_response(compared)
+        return Response(ComparisonRecord(compared).data)

@@ -1,0 +1,210 @@
+"""Runs over HTTP: list, start, show, stop, resume, revise the goal, and read the inputs."""
+
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse, QueryDict
+from django.urls import reverse
+from django.utils.http import content_disposition_header
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import serializers
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.api import refused_response
+from accounts.errors import NotFound, Refused
+from accounts.states import Actor
+from console.api.paging import Order, PageQuery
+from console.api.parsing import Strict, StrictJSONParser, Text, read
+from console.api.view import ApiView, answer, operation, paged
+from console.pages.run_list import RunFilter, runs_found
+from console.records import records_of
+from console.records.runs import InputRecord, RunDetail, RunRecord, run_with_parts, runs_with_parts
+from console.uploads import too_big
+from runs.models import RunInput
+from runs.selectors import access_run, artifact_bytes
+from runs.states import RunStatus
+from runtime.services import StartRequest, Upload, goal_revise, run_resume, run_start, run_stop
+
+NEWEST_FIRST = Order(("created_at", "id"))
+IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="A key of your own, at most 200 characters. Asking again with it gives the run that it made (200).",
+)
+
+
+class RunQuery(PageQuery):
+    """Filters of the list of runs. `status` may stand several times; `q` looks into titles and ids."""
+
+    status = serializers.ListField(child=serializers.ChoiceField(choices=list(RunStatus)), required=False)
+    agent = Text(required=False)
+    q = Text(required=False)
+
+
+class StartForm(Strict):
+    """The text fields of a start. Every file of the form is an input, under the name of its field."""
+
+    agent = Text()
+    goal = Text(default="")
+    title = Text(default="")
+    thread = Text(default="")
+
+
+class ReasonBody(Strict):
+    """Why a person does this."""
+
+    reason = Text()
+
+
+class GoalBody(ReasonBody):
+    """The new goal, and why."""
+
+    goal = Text()
+
+
+START_FORM = {
+    "multipart/form-data": {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in ("agent", "goal", "title", "thread")},
+        "additionalProperties": {"type": "string", "format": "binary"},
+        "required": ["agent"],
+        "description": "Every file is an input of the run under the name of its field; fund_comparison takes a and b.",
+    }
+}
+
+
+def shown_run(actor: Actor, id: UUID) -> dict[str, Any]:
+    """The detail of a run as it is now. Raises NotFound."""
+    return RunDetail(run_with_parts(access_run(actor=actor, id=id))).data
+
+
+class Runs(ApiView):
+    """The runs of the tenant."""
+
+    parser_classes = (MultiPartParser,)
+
+    @operation("runs_list", paged(RunRecord), query=RunQuery, can=())
+    def get(self, request: Request) -> Response:
+        """The newest first."""
+        query = read(RunQuery, request.query_params)
+        wanted = RunFilter(
+            statuses=tuple(query.get("status", ())), agent=query.get("agent", ""), text=query.get("q", "").strip()
+        )
+        return self.page("runs", runs_found(self.actor, wanted), NEWEST_FIRST, query, RunRecord, runs_with_parts)
+
+    @operation(
+        "runs_start",
+        RunDetail,
+        body=START_FORM,
+        can=(403, 409, 413),
+        statuses=(201, 200),
+        parameters=(IDEMPOTENCY_KEY,),
+    )
+    def post(self, request: Request) -> Response:
+        """Start a run. A file that the agent can't read is refused with its line before anything is stored."""
+        wanted = _start_request(request)
+        if isinstance(wanted, Refused):
+            return refused_response(wanted)
+        outcome = run_start(actor=self.actor, wanted=wanted)
+        if isinstance(outcome, Refused):
+            return refused_response(outcome)
+        status = HTTPStatus.CREATED if outcome.new else HTTPStatus.OK
+        response = answer(outcome, lambda: shown_run(self.actor, outcome.run_id), status)
+        response["Location"] = reverse("api:run", args=[outcome.run_id])
+        return response
+
+
+def _start_request(request: Request) -> StartRequest | Refused:
+    fields = QueryDict(mutable=True)
+    for name, values in request.POST.lists():
+        fields.setlist(name, values)
+    form = read(StartForm, fields)
+    inputs: dict[str, Upload] = {}
+    for name, files in request.FILES.lists():
+        if len(files) > 1:
+            raise serializers.ValidationError({name: ["It stands more than once."]})
+        refused = too_big(name, files[0].size)
+        if refused is not None:
+            return refused
+        inputs[name] = Upload(files[0].name, files[0].read())
+    key = request.headers.get("Idempotency-Key")
+    return StartRequest(inputs=inputs, **form) if key is None else StartRequest(inputs=inputs, key=key, **form)
+
+
+class OneRun(ApiView):
+    """One run."""
+
+    @operation("runs_show", RunDetail)
+    def get(self, request: Request, id: UUID) -> Response:
+        """The run with what it waits for, called, promised and published."""
+        return Response(shown_run(self.actor, id))
+
+
+class RunStop(ApiView):
+    """The stop of a run."""
+
+    parser_classes = (StrictJSONParser,)
+
+    @operation("runs_stop", RunDetail, body=ReasonBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Accept a stop: nothing new is dispatched from here on. `stop.status` says how far it has got."""
+        said = read(ReasonBody, request.data)
+        outcome = run_stop(actor=self.actor, run_id=id, reason=said["reason"])
+        return answer(outcome, lambda: shown_run(self.actor, id))
+
+
+class RunResume(ApiView):
+    """Another try of a held run."""
+
+    parser_classes = (StrictJSONParser,)
+
+    @operation("runs_resume", RunDetail, body=ReasonBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Queue a run that is held for a refused resume, a spent takeover limit or a breached budget."""
+        said = read(ReasonBody, request.data)
+        outcome = run_resume(actor=self.actor, run_id=id, reason=said["reason"])
+        return answer(outcome, lambda: shown_run(self.actor, id))
+
+
+class RunGoal(ApiView):
+    """The goal of a run."""
+
+    parser_classes = (StrictJSONParser,)
+
+    @operation("runs_revise_goal", RunDetail, body=GoalBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Revise the goal of a run that no worker holds. Waits that are open are superseded and asked again."""
+        said = read(GoalBody, request.data)
+        outcome = goal_revise(actor=self.actor, run_id=id, goal=said["goal"], reason=said["reason"])
+        return answer(outcome, lambda: shown_run(self.actor, id))
+
+
+class RunInputs(ApiView):
+    """The inputs of a run."""
+
+    @operation("inputs_list", InputRecord(many=True))
+    def get(self, request: Request, id: UUID) -> Response:
+        """Name, file name, digest and size of each."""
+        run = access_run(actor=self.actor, id=id)
+        return Response(records_of(InputRecord, run.inputs.order_by("name")))
+
+
+class RunInputFile(ApiView):
+    """One input of a run."""
+
+    @operation("inputs_show", OpenApiTypes.BINARY, media_type="application/octet-stream")
+    def get(self, request: Request, id: UUID, name: str) -> HttpResponse:
+        """The bytes as they were uploaded."""
+        run = access_run(actor=self.actor, id=id)
+        given = RunInput.objects.filter(run=run, name=name).first()
+        if given is None:
+            raise NotFound
+        data = artifact_bytes(tenant_id=run.tenant_id, sha256=given.sha256)
+        response = HttpResponse(data, content_type="application/octet-stream")
+        response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=given.filename)
+        return response

@@ -1,0 +1,38 @@
+"""The addresses of the API, below /api/v1/."""
+
+from django.urls import path, re_path
+from drf_spectacular.views import SpectacularJSONAPIView
+
+from console.api import calls, checkpoints, obligations, reports, runs, waits
+from console.api.view import Missing
+
+app_name = "api"
+urlpatterns = [
+    path("schema/", SpectacularJSONAPIView.as_view(), name="schema"),
+    path("runs/", runs.Runs.as_view(), name="runs"),
+    path("runs/<uuid:id>/", runs.OneRun.as_view(), name="run"),
+    path("runs/<uuid:id>/stop/", runs.RunStop.as_view(), name="run-stop"),
+    path("runs/<uuid:id>/resume/", runs.RunResume.as_view(), name="run-resume"),
+    path("runs/<uuid:id>/goal/", runs.RunGoal.as_view(), name="run-goal"),
+    path("runs/<uuid:id>/inputs/", runs.RunInputs.as_view(), name="run-inputs"),
+    path("runs/<uuid:id>/inputs/<str:name>/", runs.RunInputFile.as_view(), name="run-input"),
+    path("runs/<uuid:id>/reports/", reports.RunReports.as_view(), name="run-reports"),
+    path("runs/<uuid:id>/checkpoints/", checkpoints.Checkpoints.as_view(), name="checkpoints"),
+    path("runs/<uuid:id>/checkpoints/<int:revision>/", checkpoints.OneCheckpoint.as_view(), name="checkpoint"),
+    path(
+        "runs/<uuid:id>/checkpoints/<int:revision>/diff/<int:other>/",
+        checkpoints.CheckpointDifference.as_view(),
+        name="checkpoint-diff",
+    ),
+    path("waits/", waits.Waits.as_view(), name="waits"),
+    path("waits/<uuid:id>/", waits.OneWait.as_view(), name="wait"),
+    path("waits/<uuid:id>/decide/", waits.WaitDecision.as_view(), name="wait-decide"),
+    path("calls/", calls.Calls.as_view(), name="calls"),
+    path("calls/<uuid:id>/", calls.OneCall.as_view(), name="call"),
+    path("calls/<uuid:id>/reconcile/", calls.CallVerdict.as_view(), name="call-reconcile"),
+    path("reports/<uuid:id>/", reports.ReportVersions.as_view(), name="report"),
+    path("reports/<uuid:id>/versions/<int:version>/", reports.OneReportVersion.as_view(), name="report-version"),
+    path("obligations/", obligations.Obligations.as_view(), name="obligations"),
+    path("obligations/<uuid:id>/release/", obligations.ObligationRelease.as_view(), name="obligation-release"),
+    re_path("", Missing.as_view(), name="missing"),
+]

@@ -1,0 +1,90 @@
+"""`manage.py calls`: tool calls, and the verdict on one whose outcome nobody knows."""
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from accounts.errors import Refused
+from console.management.noun import Asked, Noun, Shown, clock, document, facts, table
+from console.records import records_of
+from console.records.calls import CallDetail, CallRecord, call_rows, call_with_parts
+from receipts.selectors import access_call, calls_visible
+from receipts.states import CallStatus, FollowUp, Verdict
+from runtime.services import VerdictRequest, call_reconcile
+
+HEADS = ("ID", "STATUS", "RUN", "STEP", "EFFECT CLASS", "ATTEMPTS")
+
+
+class Command(Noun):
+    help = "Tool calls: list, show, reconcile."
+    noun: ClassVar[str] = "call"
+
+    def add_verbs(self) -> None:
+        listing = self.verb("list", self.list, "The newest calls of your tenant.")
+        listing.add_argument("--status", type=str.upper, choices=list(CallStatus), help="only those in this state")
+        listing.add_argument("--run", type=UUID, help="only those of this run")
+        self.add_limit(listing)
+        showing = self.verb("show", self.show, "One call with each try, its result and every verdict.")
+        showing.add_argument("id", type=UUID)
+        saying = self.verb("reconcile", self.reconcile, "Say whether a call of unknown outcome happened.")
+        saying.add_argument("id", type=UUID)
+        saying.add_argument("--verdict", type=str.upper, choices=list(Verdict), required=True)
+        saying.add_argument("--evidence", required=True, help="how you know, in words")
+        saying.add_argument("--external-ref", default="", help="what the other side calls it")
+        then = [FollowUp.RETRY, FollowUp.FAIL]
+        saying.add_argument("--then", type=str.upper, choices=then, default=FollowUp.NONE, help="after NOT_EXECUTED")
+
+    def list(self, asked: Asked) -> Shown:
+        calls = call_rows(calls_visible(asked.actor)).order_by("-created_at", "-id")
+        if asked["status"]:
+            calls = calls.filter(status=asked["status"])
+        if asked["run"]:
+            calls = calls.filter(run_id=asked["run"])
+        records = records_of(CallRecord, self.limited(calls, asked))
+        rows = [(c["id"], c["status"], c["run"], c["step"], c["effect_class"], c["attempts"]) for c in records]
+        return Shown(records, table(HEADS, rows, "There are no such calls."))
+
+    def show(self, asked: Asked) -> Shown:
+        record = CallDetail(call_with_parts(access_call(actor=asked.actor, id=asked["id"]))).data
+        return Shown(record, _text(record))
+
+    def reconcile(self, asked: Asked) -> Shown | Refused:
+        said = VerdictRequest(
+            Verdict(asked["verdict"]), asked["evidence"], asked["external_ref"], FollowUp(asked["then"])
+        )
+        outcome = call_reconcile(actor=asked.actor, call_id=asked["id"], said=said)
+        return outcome if isinstance(outcome, Refused) else self.show(asked)
+
+
+def _text(call: dict[str, Any]) -> str:
+    result = call["result"]
+    return facts(
+        {
+            "call": call["id"],
+            "status": call["status"],
+            "step": call["step"],
+            "tool": f"{call['tool']} {call['tool_version']}, {call['effect_class']}",
+            "run": f"{call['run']} {call['run_title']}",
+            "arguments": "do not have their digest any more"
+            if call["arguments"] is None
+            else document(call["arguments"]),
+            "args digest": call["args_digest"],
+            "key": call["idempotency_key"],
+            "tries": "\n".join(_try(one) for one in call["tries"]),
+            "error": call["error"],
+            "external ref": call["external_ref"],
+            "result": f"{result['origin']}\n{document(result['value'])}" if result else "",
+            "verdicts": "\n".join(_verdict(one) for one in call["verdicts"]),
+        }
+    )
+
+
+def _try(one: dict[str, Any]) -> str:
+    outcome = f"{one['outcome']} {clock(one['finished_at'])}" if one["outcome"] else "no outcome known yet"
+    return (
+        f"{one['attempt_no']}. sent {clock(one['dispatched_at'])} under fence {one['fence']}: {outcome} {one['error']}"
+    )
+
+
+def _verdict(one: dict[str, Any]) -> str:
+    then = f", then {one['then']}" if one["then"] != FollowUp.NONE else ""
+    return f"{one['verdict']}{then} by {one['by']}, {clock(one['at'])}: {one['evidence']}"

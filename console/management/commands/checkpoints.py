@@ -1,0 +1,67 @@
+"""`manage.py checkpoints`: the revisions of a run, one of them, and what changed between two."""
+
+import json
+from typing import ClassVar
+from uuid import UUID
+
+from accounts.errors import Refused
+from console.management.noun import Asked, Noun, Shown, clock, document, facts, shown, table
+from console.records import records_of
+from console.records.checkpoints import (
+    CheckpointDetail,
+    CheckpointRecord,
+    ComparisonRecord,
+    checkpoint_read,
+    checkpoint_rows,
+    checkpoints_compared,
+)
+from runs.selectors import access_run
+
+HEADS = ("REVISION", "PHASE", "TRIGGER", "FENCE", "SAVED", "DIGEST")
+
+
+class Command(Noun):
+    help = "Checkpoints: list, show, diff."
+    noun: ClassVar[str] = "checkpoint"
+
+    def add_verbs(self) -> None:
+        self.verb("list", self.list, "The revisions of a run, oldest first.").add_argument("run", type=UUID)
+        showing = self.verb("show", self.show, "One revision, its digest checked.")
+        showing.add_argument("run", type=UUID)
+        showing.add_argument("revision", type=int)
+        comparing = self.verb("diff", self.diff, "Every place where two revisions differ.")
+        comparing.add_argument("run", type=UUID)
+        comparing.add_argument("revision", type=int, help="the older one")
+        comparing.add_argument("other", type=int, help="the newer one")
+
+    def list(self, asked: Asked) -> Shown:
+        records = records_of(CheckpointRecord, checkpoint_rows(access_run(actor=asked.actor, id=asked["run"])))
+        rows = [
+            (
+                f"{c['revision']}{' (head)' if c['is_head'] else ''}",
+                *(c["phase"], c["trigger"], c["fence"], clock(c["created_at"]), c["digest"]),
+            )
+            for c in records
+        ]
+        return Shown(records, table(HEADS, rows, "There are none."))
+
+    def show(self, asked: Asked) -> Shown:
+        reading = checkpoint_read(actor=asked.actor, run_id=asked["run"], revision=asked["revision"])
+        record = CheckpointDetail(reading).data
+        names = ("run", "revision", "phase", "next_node", "trigger", "fence", "goal_version", "digest", "parent_digest")
+        lines = {name.replace("_", " "): record[name] for name in names}
+        note = f"not shown: {record['unreadable']}" if record["unreadable"] else document(record["body"])
+        return Shown(record, facts({**lines, "saved": clock(record["created_at"]), "note": note}))
+
+    def diff(self, asked: Asked) -> Shown | Refused:
+        compared = checkpoints_compared(
+            actor=asked.actor, run_id=asked["run"], before=asked["revision"], after=asked["other"]
+        )
+        if isinstance(compared, Refused):
+            return compared
+        record = ComparisonRecord(compared).data
+        places = (
+            f"{shown(d['path'])}\n  - {json.dumps(d['before'])}\n  + {json.dumps(d['after'])}"
+            for d in record["differences"]
+        )
+        return Shown(record, "\n".join(places) or "The two revisions do not differ.")

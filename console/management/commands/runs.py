@@ -1,0 +1,183 @@
+"""`manage.py runs`: start, list, show, await, stop, resume and revise the goal of runs."""
+
+import math
+import os
+from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import UUID
+
+from accounts.errors import Refused
+from console.management.awaiting import run_await
+from console.management.noun import Answered, Asked, Noun, Shown, Usage, clock, facts, table
+from console.pages.run_list import RunFilter, runs_found
+from console.records import records_of
+from console.records.runs import RunDetail, RunRecord, run_with_parts, runs_with_parts
+from console.uploads import MAX_INPUT_BYTES, too_big
+from runs.selectors import access_run
+from runs.states import RunStatus
+from runtime.services import StartRequest, Upload, goal_revise, run_resume, run_start, run_stop
+
+HEADS = ("ID", "STATUS", "PHASE", "REVISION", "STARTED", "TITLE")
+AWAIT_SECONDS = 300.0
+
+
+class FileUnreadable(Refused):
+    """No run was started. The file {path} can't be read: {reason}."""
+
+    code = "FILE_UNREADABLE"
+
+
+def named_file(text: str) -> tuple[str, Path]:
+    """An input as it is given: NAME=PATH."""
+    name, found, path = text.partition("=")
+    if not (name and found and path):
+        raise ArgumentTypeError(f"give NAME=PATH, not {text!r}")
+    return name, Path(path)
+
+
+def statuses(text: str) -> tuple[RunStatus, ...]:
+    """States of a run with commas between them."""
+    given = [name.strip().upper() for name in text.split(",")]
+    unknown = [name for name in given if name not in set(RunStatus)]
+    if unknown:
+        raise ArgumentTypeError(f"{', '.join(unknown)} is no state of a run; they are {', '.join(RunStatus)}")
+    return tuple(RunStatus(name) for name in given)
+
+
+def seconds(text: str) -> float:
+    """A time in seconds."""
+    given = float(text)
+    if not math.isfinite(given) or given < 0:
+        raise ArgumentTypeError("give a number of seconds")
+    return given
+
+
+class Command(Noun):
+    help = "Runs: start, list, show, await, stop, resume, revise-goal."
+    noun: ClassVar[str] = "run"
+
+    def add_verbs(self) -> None:
+        self._add_start()
+        listing = self.verb("list", self.list, "The newest runs of your tenant.")
+        listing.add_argument("--status", type=statuses, default=(), help="only those in one of these states")
+        listing.add_argument("--agent", default="", help="only those of this agent")
+        listing.add_argument("--q", default="", help="only those with this in their title or id")
+        self.add_limit(listing)
+        self.verb("show", self.show, "One run with everything around it.").add_argument("id", type=UUID)
+        awaiting = self.verb("await", self.await_, "Wait until a run is in one of the named states.")
+        awaiting.add_argument("id", type=UUID)
+        awaiting.add_argument("--until", type=statuses, required=True, metavar="STATUS[,STATUS]")
+        awaiting.add_argument("--timeout", type=seconds, default=AWAIT_SECONDS, help="in seconds (%(default)s)")
+        self._add_act("stop", self.stop, "Stop a run: nothing new is dispatched from here on.")
+        self._add_act("resume", self.resume, "Try a held run again.")
+        revising = self._add_act("revise-goal", self.revise_goal, "Revise the goal of a run that no worker holds.")
+        revising.add_argument("--goal", required=True, help="the new goal, in words")
+
+    def _add_start(self) -> None:
+        starting = self.verb("start", self.start, "Start a run of an agent.")
+        starting.add_argument("agent", help="the agent's key, such as fund_comparison")
+        starting.add_argument(
+            "--file",
+            type=named_file,
+            action="append",
+            default=[],
+            metavar="NAME=PATH",
+            help="an input; may stand often",
+        )
+        starting.add_argument("--goal", default="", help="what the run is for (the agent's own goal)")
+        starting.add_argument("--title", default="", help="what the run is called (made of the inputs)")
+        starting.add_argument("--thread", default="", help="the thread that the run continues (one of its own)")
+        starting.add_argument("--key", help="a key of your own: asking again with it gives the same run")
+
+    def _add_act(self, name: str, act: Any, help: str) -> ArgumentParser:
+        parser = self.verb(name, act, help)
+        parser.add_argument("id", type=UUID)
+        parser.add_argument("--reason", required=True, help="why, in words")
+        return parser
+
+    def start(self, asked: Asked) -> Shown | Refused:
+        inputs: dict[str, Upload] = {}
+        for name, path in asked["file"]:
+            if name in inputs:
+                raise Usage(f"--file {name}= stands more than once.")
+            inputs[name] = _upload(name, path)
+        key = {} if asked["key"] is None else {"key": asked["key"]}
+        words = {name: asked[name] for name in ("goal", "title", "thread")}
+        outcome = run_start(actor=asked.actor, wanted=StartRequest(asked["agent"], inputs, **words, **key))
+        if isinstance(outcome, Refused):
+            return outcome
+        answer = self._shown(asked, outcome.run_id)
+        return Shown({**answer.record, "new": outcome.new}, answer.text)
+
+    def list(self, asked: Asked) -> Shown:
+        wanted = RunFilter(statuses=asked["status"], agent=asked["agent"], text=asked["q"].strip())
+        runs = runs_with_parts(self.limited(runs_found(asked.actor, wanted), asked))
+        records = records_of(RunRecord, runs)
+        rows = [(r["id"], r["status"], r["phase"], r["revision"], clock(r["created_at"]), r["title"]) for r in records]
+        return Shown(records, table(HEADS, rows, "There are no such runs."))
+
+    def show(self, asked: Asked) -> Shown:
+        return self._shown(asked, asked["id"])
+
+    def await_(self, asked: Asked) -> Shown | Refused:
+        outcome = run_await(actor=asked.actor, run_id=asked["id"], wanted=asked["until"], seconds=asked["timeout"])
+        if isinstance(outcome, Refused):
+            return outcome
+        answer = self._shown(asked, asked["id"])
+        now = answer.record["status"]
+        said = f"The run is {now}." if now == outcome.status else f"The run became {outcome.status}. It is {now} now."
+        return Shown({**answer.record, "reached": outcome.status}, f"{said}\n{answer.text}")
+
+    def stop(self, asked: Asked) -> Shown | Refused:
+        outcome = run_stop(actor=asked.actor, run_id=asked["id"], reason=asked["reason"])
+        return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
+
+    def resume(self, asked: Asked) -> Shown | Refused:
+        outcome = run_resume(actor=asked.actor, run_id=asked["id"], reason=asked["reason"])
+        return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
+
+    def revise_goal(self, asked: Asked) -> Shown | Refused:
+        outcome = goal_revise(actor=asked.actor, run_id=asked["id"], goal=asked["goal"], reason=asked["reason"])
+        return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
+
+    def _shown(self, asked: Asked, id: UUID) -> Shown:
+        record = RunDetail(run_with_parts(access_run(actor=asked.actor, id=id))).data
+        return Shown(record, _text(record))
+
+
+def _upload(name: str, path: Path) -> Upload:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_INPUT_BYTES + 1)
+            size = max(len(data), os.fstat(file.fileno()).st_size)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Answered(FileUnreadable({"path": path, "reason": reason})) from error
+    refused = too_big(name, size)
+    if refused is not None:
+        raise Answered(refused)
+    return Upload(os.fsencode(path.name).decode("utf-8", "backslashreplace"), data)
+
+
+def _text(run: dict[str, Any]) -> str:
+    stop = run["stop"]
+    held = f" ({run['hold_reason']}: {run['hold_detail']})" if run["hold_reason"] else ""
+    return facts(
+        {
+            "run": run["id"],
+            "title": run["title"],
+            "status": f"{run['status']}{held}",
+            "phase": f"{run['phase']} at revision {run['revision']}",
+            "agent": f"{run['agent']} {run['agent_version']}",
+            "goal": run["goal"],
+            "started": f"{clock(run['created_at'])} by {run['created_by']}",
+            "ended": f"{clock(run['ended_at'])} {run['end_reason']}" if run["ended_at"] else "",
+            "stop": f"{stop['status']}, asked for by {stop['by']}: {stop['reason']}" if stop else "",
+            "inputs": "\n".join(f"{i['name']}: {i['filename']}, {i['size']} bytes" for i in run["inputs"]),
+            "waits": "\n".join(f"{w['id']} {w['status']} {w['step']}" for w in run["waits"]),
+            "calls": "\n".join(f"{c['id']} {c['status']} {c['step']}" for c in run["calls"]),
+            "promises": "\n".join(f"{o['id']} {o['status']} {o['statement']}" for o in run["obligations"]),
+            "reports": "\n".join(f"v{v['version']} {v['title']}" for v in run["reports"]),
+        }
+    )

@@ -1,0 +1,144 @@
+"""Records of tool calls: what was asked, each try, what came of it, and what people said about it."""
+
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from django.db.models import Prefetch, QuerySet, prefetch_related_objects
+from rest_framework import serializers
+
+from receipts.models import Attempt, Effect, Publication, Reconciliation, Result, ToolCall
+from receipts.selectors import call_arguments, result_bytes
+from receipts.states import AttemptOutcome, CallStatus, EffectClass, FollowUp, PublicationStatus, ResultSource, Verdict
+from runs.canonical import digest, parse
+
+
+def arguments_of(call: ToolCall) -> dict[str, Any] | None:
+    """The arguments of a call, or None when the stored bytes no longer have the digest they were recorded with."""
+    try:
+        stored = call_arguments(call)
+    except InvalidTag:
+        return None
+    if digest(stored) != call.args_digest:
+        return None
+    arguments: dict[str, Any] = parse(stored)
+    return arguments
+
+
+class CallSummary(serializers.Serializer[ToolCall]):
+    """A call as its run lists it. `attempts` counts how often it was sent."""
+
+    id = serializers.UUIDField()
+    ordinal = serializers.IntegerField()
+    step = serializers.CharField(source="step_name")
+    tool = serializers.CharField()
+    effect_class = serializers.ChoiceField(choices=list(EffectClass))
+    status = serializers.ChoiceField(choices=list(CallStatus))
+    attempts = serializers.IntegerField()
+    args_digest = serializers.CharField()
+    external_ref = serializers.CharField(allow_null=True)
+
+
+class CallRecord(CallSummary):
+    """A call with its arguments and its keys. `arguments` is null if the stored bytes lost their digest."""
+
+    run = serializers.UUIDField(source="run_id")
+    run_title = serializers.CharField(source="run.title")
+    tool_version = serializers.CharField()
+    arguments = serializers.SerializerMethodField()
+    idempotency_key = serializers.CharField()
+    blocking = serializers.BooleanField()
+    contradicted = serializers.BooleanField()
+    error = serializers.CharField()
+    retry_at = serializers.DateTimeField(allow_null=True)
+    proposed_revision = serializers.IntegerField()
+    created_at = serializers.DateTimeField()
+
+    def get_arguments(self, call: ToolCall) -> dict[str, Any] | None:
+        return arguments_of(call)
+
+
+class AttemptRecord(serializers.Serializer[Attempt]):
+    """One try. `outcome` is null while nobody knows it."""
+
+    attempt_no = serializers.IntegerField()
+    fence = serializers.IntegerField()
+    authorised_by = serializers.CharField()
+    dispatched_at = serializers.DateTimeField()
+    finished_at = serializers.DateTimeField(allow_null=True)
+    outcome = serializers.ChoiceField(choices=list(AttemptOutcome), allow_null=True)
+    error = serializers.CharField()
+
+
+class VerdictRecord(serializers.Serializer[Reconciliation]):
+    """What a person or a probe said about an unknown outcome, and on what evidence."""
+
+    verdict = serializers.ChoiceField(choices=list(Verdict))
+    then = serializers.ChoiceField(source="follow_up", choices=list(FollowUp))
+    method = serializers.CharField()
+    evidence = serializers.CharField()
+    external_ref = serializers.CharField(allow_null=True)
+    seen_attempts = serializers.IntegerField()
+    by = serializers.CharField(source="actor")
+    at = serializers.DateTimeField()
+
+
+class ResultRecord(serializers.Serializer[Result]):
+    """The one accepted result. `value` is null if the stored bytes lost their digest."""
+
+    ok = serializers.BooleanField()
+    origin = serializers.ChoiceField(source="source", choices=list(ResultSource))
+    value = serializers.SerializerMethodField("read_value")
+    digest = serializers.CharField()
+    at = serializers.DateTimeField()
+
+    def read_value(self, result: Result) -> dict[str, Any] | None:
+        try:
+            stored = result_bytes(result)
+        except InvalidTag:
+            return None
+        value: dict[str, Any] | None = parse(stored) if digest(stored) == result.digest else None
+        return value
+
+
+class EffectRecord(serializers.Serializer[Effect]):
+    """An effect that is known to have happened."""
+
+    kind = serializers.CharField()
+    target = serializers.CharField()
+    external_ref = serializers.CharField(allow_null=True)
+    at = serializers.DateTimeField()
+
+
+class PublicationRecord(serializers.Serializer[Publication]):
+    """A report version on a channel."""
+
+    channel = serializers.CharField()
+    status = serializers.ChoiceField(choices=list(PublicationStatus))
+    external_ref = serializers.CharField(allow_null=True)
+    changed_at = serializers.DateTimeField()
+
+
+class CallDetail(CallRecord):
+    """A call with its tries, its result and effect, and every verdict on it."""
+
+    tries = AttemptRecord(many=True)
+    result = ResultRecord(allow_null=True)
+    effect = EffectRecord(allow_null=True)
+    publication = PublicationRecord(allow_null=True)
+    verdicts = VerdictRecord(source="reconciliations", many=True)
+
+
+def call_rows(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+    """The same calls with what their records need, in one query."""
+    return calls.select_related("run")
+
+
+def call_with_parts(call: ToolCall) -> ToolCall:
+    """A call with what its detail needs, in a fixed number of queries."""
+    parts: list[Any] = [
+        Prefetch("tries", Attempt.objects.order_by("attempt_no")),
+        Prefetch("reconciliations", Reconciliation.objects.order_by("at", "id")),
+        *("result", "effect", "publication"),
+    ]
+    prefetch_related_objects([call], *parts)
+    return call

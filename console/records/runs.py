@@ -1,0 +1,139 @@
+"""Records of runs: where a run stands, what it waits for, what it called, what it promised and what it published."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import Prefetch, prefetch_related_objects
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from approvals.models import Wait
+from checkpoints.models import Intent, Obligation
+from checkpoints.states import Phase
+from console.records.calls import CallSummary
+from console.records.obligations import ObligationRecord
+from console.records.reports import ReportVersionSummary, version_rows
+from console.records.waits import WaitSummary
+from receipts.models import ReportVersion, ToolCall
+from runs.models import Budget, ControlRequest, Run, RunInput
+from runs.states import BudgetUnit, ControlStatus, HoldReason, RecoveryPolicy, RunStatus
+
+
+class RunRecord(serializers.Serializer[Run]):
+    """A run as a list shows it. `phase`, `revision` and `digest` are those of its head, the one resumable checkpoint."""
+
+    id = serializers.UUIDField()
+    title = serializers.CharField()
+    status = serializers.ChoiceField(choices=list(RunStatus))
+    hold_reason = serializers.ChoiceField(choices=list(HoldReason), allow_null=True)
+    hold_detail = serializers.CharField()
+    phase = serializers.ChoiceField(source="head.phase", choices=list(Phase))
+    revision = serializers.IntegerField(source="head.revision")
+    digest = serializers.CharField(source="head.digest")
+    agent = serializers.CharField(source="agent_version.agent.key")
+    agent_version = serializers.CharField(source="agent_version.version")
+    thread = serializers.CharField(source="thread.key")
+    created_by = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    ended_at = serializers.DateTimeField(allow_null=True)
+    end_reason = serializers.CharField()
+    waits = WaitSummary(many=True)
+    calls = CallSummary(source="tool_calls", many=True)
+
+
+class InputRecord(serializers.Serializer[RunInput]):
+    """One named upload."""
+
+    name = serializers.CharField()
+    filename = serializers.CharField()
+    sha256 = serializers.CharField()
+    size = serializers.IntegerField()
+
+
+class StopRecord(serializers.Serializer[ControlRequest]):
+    """A stop in its three times: accepted, adopted by the worker, settled."""
+
+    id = serializers.UUIDField()
+    status = serializers.ChoiceField(choices=list(ControlStatus))
+    reason = serializers.CharField()
+    by = serializers.CharField(source="requested_by")
+    accepted_at = serializers.DateTimeField()
+    adopted_at = serializers.DateTimeField(allow_null=True)
+    settled_at = serializers.DateTimeField(allow_null=True)
+
+
+class BudgetRecord(serializers.Serializer[Budget]):
+    """A cap, and what of it is reserved, held for unknown outcomes, and spent."""
+
+    unit = serializers.ChoiceField(choices=list(BudgetUnit))
+    cap = serializers.IntegerField()
+    reserved = serializers.IntegerField()
+    held_unknown = serializers.IntegerField()
+    spent = serializers.IntegerField()
+
+
+class GoalRecord(serializers.Serializer[Intent]):
+    """One version of the goal, with who revised it and why."""
+
+    version = serializers.IntegerField()
+    goal = serializers.CharField()
+    by = serializers.CharField(source="revised_by")
+    reason = serializers.CharField()
+    at = serializers.DateTimeField()
+
+
+class RunDetail(RunRecord):
+    """A run with everything around it. `goal` is the newest of `goals`, `stop` the newest stop that was asked for."""
+
+    goal = serializers.SerializerMethodField()
+    goals = GoalRecord(source="intents", many=True)
+    stop = serializers.SerializerMethodField()
+    inputs = InputRecord(many=True)
+    obligations = ObligationRecord(many=True)
+    reports = ReportVersionSummary(source="report_versions", many=True)
+    budgets = BudgetRecord(many=True)
+    recovery_policy = serializers.ChoiceField(choices=list(RecoveryPolicy))
+    takeovers = serializers.IntegerField()
+    max_takeovers = serializers.IntegerField()
+    fence = serializers.IntegerField(source="lease.fence")
+    worker = serializers.CharField(source="lease.owner", allow_null=True)
+    settlement = serializers.DictField(allow_null=True)
+
+    def get_goal(self, run: Run) -> str:
+        return [intent.goal for intent in run.intents.all()][-1]
+
+    @extend_schema_field(StopRecord(allow_null=True))
+    def get_stop(self, run: Run) -> dict[str, Any] | None:
+        stops = list(run.controls.all())
+        return StopRecord(stops[-1]).data if stops else None
+
+
+def _list_parts() -> list[Any]:
+    waits = Wait.objects.select_related("tool_call").defer("tool_call__args").order_by("opened_at", "id")
+    calls = ToolCall.objects.defer("args").order_by("ordinal")
+    related = ("head", "agent_version__agent", "thread")
+    return [*related, Prefetch("waits", waits), Prefetch("tool_calls", calls)]
+
+
+def _detail_parts() -> list[Any]:
+    return [
+        "lease",
+        Prefetch("intents", Intent.objects.order_by("version")),
+        Prefetch("controls", ControlRequest.objects.order_by("accepted_at", "id")),
+        Prefetch("inputs", RunInput.objects.order_by("name")),
+        Prefetch("obligations", Obligation.objects.order_by("promised_at", "id")),
+        Prefetch("report_versions", version_rows(ReportVersion.objects.all())),
+        Prefetch("budgets", Budget.objects.order_by("unit")),
+    ]
+
+
+def runs_with_parts(runs: Sequence[Run]) -> Sequence[Run]:
+    """Runs with what their records need, in a fixed number of queries."""
+    prefetch_related_objects(runs, *_list_parts())
+    return runs
+
+
+def run_with_parts(run: Run) -> Run:
+    """A run with what its detail needs, in a fixed number of queries."""
+    prefetch_related_objects([run], *_list_parts(), *_detail_parts())
+    return run

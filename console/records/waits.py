@@ -1,0 +1,62 @@
+"""Records of waits and their decisions."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from rest_framework import serializers
+
+from approvals.models import Decision, Wait
+from approvals.states import DecisionVerdict, WaitStatus
+from console.records.calls import arguments_of
+from receipts.states import EffectClass
+
+
+class DecisionRecord(serializers.Serializer[Decision]):
+    """What was decided, by whom, and what they were shown."""
+
+    verdict = serializers.ChoiceField(choices=list(DecisionVerdict))
+    by = serializers.CharField(source="actor")
+    reason = serializers.CharField()
+    at = serializers.DateTimeField()
+    seen_revision = serializers.IntegerField()
+    seen_digest = serializers.CharField()
+    seen_args_digest = serializers.CharField()
+
+
+class WaitSummary(serializers.Serializer[Wait]):
+    """A wait as its run lists it. Revision and both digests are what a decision has to name."""
+
+    id = serializers.UUIDField()
+    status = serializers.ChoiceField(choices=list(WaitStatus))
+    revision = serializers.IntegerField(source="checkpoint_revision")
+    digest = serializers.CharField(source="checkpoint_digest")
+    args_digest = serializers.CharField()
+    call = serializers.UUIDField(source="tool_call_id")
+    step = serializers.CharField(source="tool_call.step_name")
+    tool = serializers.CharField(source="tool_call.tool")
+    deadline = serializers.DateTimeField()
+
+
+class WaitRecord(WaitSummary):
+    """A wait with everything that one decides by. `arguments` is null if the stored bytes lost their digest."""
+
+    run = serializers.UUIDField(source="run_id")
+    run_title = serializers.CharField(source="run.title")
+    tool_version = serializers.CharField(source="tool_call.tool_version")
+    effect_class = serializers.ChoiceField(source="tool_call.effect_class", choices=list(EffectClass))
+    arguments = serializers.SerializerMethodField()
+    why = serializers.CharField(source="policy_rule")
+    required_role = serializers.CharField()
+    opened_at = serializers.DateTimeField()
+    valid_until = serializers.DateTimeField(allow_null=True)
+    closed_at = serializers.DateTimeField(allow_null=True)
+    closed_because = serializers.CharField(source="status_reason")
+    decision = DecisionRecord(allow_null=True)
+
+    def get_arguments(self, wait: Wait) -> dict[str, Any] | None:
+        return arguments_of(wait.tool_call)
+
+
+def wait_rows(waits: QuerySet[Wait]) -> QuerySet[Wait]:
+    """The same waits with what their records need, in one query."""
+    return waits.select_related("run", "tool_call", "decision")
