@@ -329,7 +329,10 @@ class Report(models.Model):
     slug = models.CharField(max_length=100)
 
     class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["thread", "slug"], name="report_slug_once")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["thread", "slug"], name="report_slug_once"),
+            models.UniqueConstraint(fields=["tenant", "id"], name="report_in_tenant"),
+        ]
 
     def __str__(self) -> str:
         return self.slug

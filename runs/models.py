@@ -35,7 +35,10 @@ class Agent(models.Model):
     key = models.CharField(max_length=100)
 
     class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["tenant", "key"], name="agent_key_once")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "key"], name="agent_key_once"),
+            models.UniqueConstraint(fields=["tenant", "id"], name="agent_in_tenant"),
+        ]
 
     def __str__(self) -> str:
         return self.key

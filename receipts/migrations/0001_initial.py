@@ -223,6 +223,10 @@ class Migration(migrations.Migration):
             model_name='report',
             constraint=models.UniqueConstraint(fields=('thread', 'slug'), name='report_slug_once'),
         ),
+        migrations.AddConstraint(
+            model_name='report',
+            constraint=models.UniqueConstraint(fields=('tenant', 'id'), name='report_in_tenant'),
+        ),
         migrations.AddField(
             model_name='result',
             name='reconciliation',

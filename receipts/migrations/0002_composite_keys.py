@@ -54,6 +54,34 @@ KEYS = [
         "receipts_reportversion",
         "tenant_id, id",
     ),
+    (
+        "receipts_effect",
+        "effect_tenant_tool_call_fk",
+        "tenant_id, tool_call_id",
+        "receipts_toolcall",
+        "tenant_id, id",
+    ),
+    (
+        "receipts_reportversion",
+        "reportversion_tenant_report_fk",
+        "tenant_id, report_id",
+        "receipts_report",
+        "tenant_id, id",
+    ),
+    (
+        "receipts_reportversion",
+        "reportversion_tenant_tool_call_fk",
+        "tenant_id, tool_call_id",
+        "receipts_toolcall",
+        "tenant_id, id",
+    ),
+    (
+        "receipts_publication",
+        "publication_tenant_tool_call_fk",
+        "tenant_id, tool_call_id",
+        "receipts_toolcall",
+        "tenant_id, id",
+    ),
 ]
 
 

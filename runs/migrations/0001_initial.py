@@ -223,6 +223,10 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(fields=('tenant', 'key'), name='agent_key_once'),
         ),
         migrations.AddConstraint(
+            model_name='agent',
+            constraint=models.UniqueConstraint(fields=('tenant', 'id'), name='agent_in_tenant'),
+        ),
+        migrations.AddConstraint(
             model_name='agentversion',
             constraint=models.UniqueConstraint(fields=('agent', 'manifest_digest'), name='agent_manifest_once'),
         ),

@@ -6,6 +6,13 @@ from django.db import migrations
 
 KEYS = [
     (
+        "runs_thread",
+        "thread_tenant_agent_fk",
+        "tenant_id, agent_id",
+        "runs_agent",
+        "tenant_id, id",
+    ),
+    (
         "runs_run",
         "run_tenant_thread_fk",
         "tenant_id, thread_id",
