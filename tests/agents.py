@@ -1,0 +1,250 @@
+"""Agents whose turns and tools do what a test has told them.
+
+`SCRIPT` is what the test tells: the answers of the model turn by turn, and what each tool does at each attempt. Turns
+and outcomes are looked up, not consumed by whoever asks first, so that a worker that takes over hears the same.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+from receipts.states import EffectClass
+from runtime.contracts import (
+    AgentSpec,
+    Arguments,
+    ModelRequest,
+    ModelTurn,
+    ObligationSpec,
+    PriorResult,
+    ProposedCall,
+    ReportDraft,
+    ToolContext,
+    ToolOutcome,
+)
+from runtime.tools.base import PlainTool, expect
+from runtime.tools.registry import TOOLS
+
+A = TypeVar("A")
+G = TypeVar("G")
+Answer = ModelTurn | Exception | Callable[[ModelRequest], ModelTurn]
+Doing = ToolOutcome | Exception | Callable[[ToolContext], ToolOutcome]
+Found = ToolOutcome | bool | None | Exception | Callable[[ToolContext], ToolOutcome | bool | None]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One attempt of a tool that really ran."""
+
+    tool: str
+    label: str
+    attempt: int
+    key: str
+
+
+@dataclass
+class Script:
+    """What the test has told, and what was asked and sent so far."""
+
+    turns: dict[int, list[Answer]] = field(default_factory=dict)
+    outcomes: dict[str, list[Doing]] = field(default_factory=dict)
+    probes: dict[str, list[Found]] = field(default_factory=dict)
+    requests: list[ModelRequest] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
+    probed: list[Sent] = field(default_factory=list)
+
+    def clear(self) -> None:
+        """Forget everything, for the next test."""
+        self.__init__()  # type: ignore[misc]
+
+    def tell(self, *answers: Answer | Sequence[Answer]) -> None:
+        """The answers of turn 1, 2, and so on; of several for one turn, the n-th is given to the n-th asking."""
+        for turn_no, answer in enumerate(answers, start=1):
+            self.turns[turn_no] = list(answer) if isinstance(answer, Sequence) else [answer]
+
+    def do(self, label: str, *outcomes: Doing) -> None:
+        """What the call with this label does at attempt 1, 2, and so on; the last one holds for all that follow."""
+        self.outcomes[label] = list(outcomes)
+
+    def find(self, label: str, *found: Found) -> None:
+        """What the first, second, ... probe of the call with this label finds; the last one holds on."""
+        self.probes[label] = list(found)
+
+    def labels(self, tool: str) -> list[str]:
+        """The labels of the attempts of a tool that really ran, in order."""
+        return [sent.label for sent in self.sent if sent.tool == tool]
+
+    def answer(self, request: ModelRequest) -> ModelTurn:
+        """The answer to a request; without one the work is at its end."""
+        asked_before = sum(1 for earlier in self.requests if earlier.turn_no == request.turn_no)
+        self.requests.append(request)
+        answers = self.turns.get(request.turn_no, [done()])
+        return _do(answers[min(asked_before, len(answers) - 1)], request)
+
+    def run(self, tool: str, label: str, context: ToolContext) -> ToolOutcome:
+        """One attempt."""
+        self.sent.append(Sent(tool, label, context.attempt_no, context.idempotency_key))
+        outcomes = self.outcomes.get(label, [went_well(label)])
+        return _do(outcomes[min(context.attempt_no, len(outcomes)) - 1], context)
+
+    def probe(self, tool: str, label: str, context: ToolContext) -> ToolOutcome | bool | None:
+        """One look."""
+        self.probed.append(Sent(tool, label, context.attempt_no, context.idempotency_key))
+        found = self.probes.get(label, [None])
+        return _do(found[min(len(self.probed), len(found)) - 1], context)
+
+
+SCRIPT = Script()
+
+
+def _do(told: G | Exception | Callable[[A], G], about: A) -> G:
+    if isinstance(told, Exception):
+        raise told
+    return told(about) if callable(told) else told
+
+
+def went_well(label: str) -> ToolOutcome:
+    """An outcome like any other."""
+    return ToolOutcome({"label": label}, external_ref=f"ref-{label}", target="elsewhere")
+
+
+def calls(*proposals: tuple[str, str | Mapping[str, Any]], text: str = "") -> ModelTurn:
+    """A turn that proposes (tool, label) or (tool, arguments), in this order."""
+    proposed = tuple(
+        ProposedCall(tool, {"label": given} if isinstance(given, str) else dict(given)) for tool, given in proposals
+    )
+    return ModelTurn(text, proposed, input_tokens=100, output_tokens=20, response_id="told")
+
+
+def done() -> ModelTurn:
+    """The turn that ends the work."""
+    return calls(("finish", {"summary": "All done."}))
+
+
+class Labelled(Arguments):
+    label: str
+
+
+class _ToldTool(PlainTool):
+    key: ClassVar[str]
+    version: ClassVar[str] = "1"
+    description: ClassVar[str] = "Does what the test has told."
+    timeout_seconds: ClassVar[float] = 5.0
+    arguments: ClassVar[type[Arguments]] = Labelled
+
+    def step_label(self, args: Arguments) -> str:
+        return expect(args, Labelled).label
+
+    def run(self, context: ToolContext, args: Arguments) -> ToolOutcome:
+        return SCRIPT.run(self.key, expect(args, Labelled).label, context)
+
+    def probe(self, context: ToolContext, args: Arguments) -> ToolOutcome | bool | None:
+        return SCRIPT.probe(self.key, expect(args, Labelled).label, context)
+
+
+class Look(_ToldTool):
+    """Only reads."""
+
+    key: ClassVar[str] = "look"
+    effect_class: ClassVar[EffectClass] = EffectClass.READ_ONLY
+
+
+class Again(_ToldTool):
+    """Its other side executes a key once, however often it is asked."""
+
+    key: ClassVar[str] = "again"
+    effect_class: ClassVar[EffectClass] = EffectClass.IDEMPOTENT
+
+
+class Asked(_ToldTool):
+    """Its other side can say whether it executed a key."""
+
+    key: ClassVar[str] = "asked"
+    effect_class: ClassVar[EffectClass] = EffectClass.QUERYABLE
+
+
+class Once(_ToldTool):
+    """Its other side does it again if it is asked again."""
+
+    key: ClassVar[str] = "once"
+    effect_class: ClassVar[EffectClass] = EffectClass.NON_IDEMPOTENT
+
+
+class Post(Once):
+    """Publishes a report version to an outside channel."""
+
+    key: ClassVar[str] = "post"
+    publishes: ClassVar[str] = "wiki"
+
+    def draft(self, args: Arguments, results: Sequence[PriorResult]) -> ReportDraft | None:
+        label = expect(args, Labelled).label
+        return ReportDraft("told", f"Version {label}", f"# {label}", tuple(result.call_id for result in results))
+
+
+class Note(_ToldTool):
+    """Writes a report version on the console; its only effect is rows of this database."""
+
+    key: ClassVar[str] = "note"
+    effect_class: ClassVar[EffectClass] = EffectClass.QUERYABLE
+    local: ClassVar[bool] = True
+
+    def run(self, context: ToolContext, args: Arguments) -> ToolOutcome:
+        label = expect(args, Labelled).label
+        outcome = super().run(context, args)
+        return ToolOutcome(outcome.value, target="report:told", report=ReportDraft("told", label, f"# {label}", ()))
+
+    def probe(self, context: ToolContext, args: Arguments) -> ToolOutcome | bool | None:
+        super().probe(context, args)
+        return False
+
+
+def _spec(key: str, **differently: Any) -> AgentSpec:
+    usual: dict[str, Any] = {
+        "key": key,
+        "version": "1",
+        "title": "Told by a test",
+        "instructions": "Do what the test has told.",
+        "default_goal": "Do what the test has told.",
+        "model": "scripted",
+        "tools": (Look(), Again(), Asked(), Once(), Post(), Note(), *TOOLS.values()),
+        "obligations": (),
+        "input_names": (),
+        "caps": {"model_calls": 50, "tool_calls": 50, "tokens": 1_000_000},
+    }
+    return AgentSpec(**(usual | differently))
+
+
+class Told:
+    """Promises nothing."""
+
+    spec: ClassVar[AgentSpec] = _spec("told")
+
+    @staticmethod
+    def check_inputs(inputs: Mapping[str, bytes]) -> str:
+        return f"A run of a test with {len(inputs)} inputs"
+
+    @staticmethod
+    def plan(request: ModelRequest) -> ModelTurn:
+        return SCRIPT.answer(request)
+
+
+class Promising(Told):
+    """Promises one thing."""
+
+    spec: ClassVar[AgentSpec] = _spec("promising", obligations=(ObligationSpec("Do it once.", "once/promised"),))
+
+
+class Settling(Told):
+    """Is settled by what is known when its worker is lost."""
+
+    spec: ClassVar[AgentSpec] = _spec(
+        "settling", recovery_policy="SETTLE", obligations=(ObligationSpec("Do it once.", "once/promised"),)
+    )
+
+
+class Brief(Told):
+    """May take three turns, and lose two workers."""
+
+    spec: ClassVar[AgentSpec] = _spec("brief", turn_limit=3, max_takeovers=2)
+
+
+AGENTS = ["tests.agents.Told", "tests.agents.Promising", "tests.agents.Settling", "tests.agents.Brief"]

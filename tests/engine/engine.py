@@ -1,0 +1,178 @@
+"""One engine in this process, on a database of its own: its people, and what one does with a run."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from accounts.errors import Refused
+from accounts.models import AuditEvent, Tenant
+from accounts.selectors import actor_named
+from accounts.services import member_set, tenant_create
+from accounts.states import Actor, Role
+from approvals.models import Wait
+from approvals.services import Decided, Seen, approval_decide
+from approvals.states import DecisionVerdict
+from checkpoints.models import Checkpoint, Head
+from receipts.models import Attempt, ToolCall
+from receipts.states import FollowUp, Verdict
+from runs.models import Lease, Run
+from runtime.loop import drive
+from runtime.services import (
+    GoalRevised,
+    Reconciled,
+    Released,
+    Started,
+    StartRequest,
+    StopState,
+    Upload,
+    VerdictRequest,
+    call_reconcile,
+    goal_revise,
+    obligation_release,
+    run_resume,
+    run_start,
+    run_stop,
+)
+from tests.agents import SCRIPT
+
+STARTER = {Role.OPERATOR}
+EVERYTHING = {Role.OPERATOR, Role.APPROVER, Role.RECONCILER}
+PEOPLE = {
+    "olga": EVERYTHING,
+    "otto": STARTER,
+    "ann": {Role.APPROVER},
+    "abe": {Role.APPROVER},
+    "rita": {Role.RECONCILER},
+    "rolf": {Role.RECONCILER, Role.APPROVER},
+    "vera": {Role.VIEWER},
+}
+
+
+@dataclass
+class Engine:
+    """A tenant with its people. `hints` are the runs that the queue was asked to look at, in order."""
+
+    tenant: Tenant
+    hints: list[UUID] = field(default_factory=list)
+
+    def person(self, name: str) -> Actor:
+        """Somebody of PEOPLE."""
+        return actor_named(username=f"{name}-{self.tenant.slug}", door="page")
+
+    # ── acts ──
+
+    def start(self, agent: str = "told", by: str = "olga", **inputs: Upload) -> UUID:
+        """Start a run; it is queued."""
+        outcome = run_start(actor=self.person(by), wanted=StartRequest(agent, inputs))
+        assert isinstance(outcome, Started), outcome
+        return outcome.run_id
+
+    def run(self, *answers: Any, agent: str = "told", by: str = "olga") -> UUID:
+        """Tell the model's answers, start a run and drive it as far as it goes."""
+        SCRIPT.tell(*answers)
+        run_id = self.start(agent, by)
+        drive(run_id)
+        return run_id
+
+    def decide(
+        self, wait: Wait, verdict: str = "APPROVE", by: str = "ann", seen: Seen | None = None, reason: str = "I read it"
+    ) -> Decided | Refused:
+        """Decide a wait, by default having seen exactly what it is bound to."""
+        return approval_decide(
+            actor=self.person(by),
+            wait_id=wait.id,
+            verdict=DecisionVerdict(verdict),
+            seen=seen or shown(wait),
+            reason=reason,
+        )
+
+    def approve(self, run_id: UUID) -> Decided:
+        """Approve the open wait of a run."""
+        outcome = self.decide(open_wait(run_id))
+        assert isinstance(outcome, Decided), outcome
+        return outcome
+
+    def stop(self, run_id: UUID, by: str = "otto", reason: str = "not needed") -> StopState | Refused:
+        return run_stop(actor=self.person(by), run_id=run_id, reason=reason)
+
+    def reconcile(
+        self, call: ToolCall, verdict: str, then: str = "NONE", by: str = "rolf", external_ref: str = ""
+    ) -> Reconciled | Refused:
+        said = VerdictRequest(Verdict(verdict), "I looked", external_ref, FollowUp(then))
+        return call_reconcile(actor=self.person(by), call_id=call.id, said=said)
+
+    def revise(self, run_id: UUID, goal: str, by: str = "otto") -> GoalRevised | Refused:
+        return goal_revise(actor=self.person(by), run_id=run_id, goal=goal, reason="it changed")
+
+    def release(self, run_id: UUID, by: str = "rita") -> Released | Refused:
+        """Release the first obligation of a run."""
+        obligation = Run.objects.get(id=run_id).obligations.earliest("promised_at")
+        return obligation_release(actor=self.person(by), obligation_id=obligation.id, reason="not needed any more")
+
+    def resume(self, run_id: UUID, by: str = "otto") -> Any:
+        return run_resume(actor=self.person(by), run_id=run_id, reason="try again")
+
+    # ── what is stored ──
+
+    def audited(self) -> list[tuple[str, str, Any]]:
+        """(action, actor, code of the refusal) of every audit event, in order."""
+        rows = AuditEvent.objects.filter(tenant=self.tenant).order_by("seq")
+        return [(row.action, row.actor.partition("-")[0], row.detail.get("code")) for row in rows]
+
+
+def people(tenant_slug: str) -> Tenant:
+    """A tenant with everybody of PEOPLE in it."""
+    tenant = tenant_create(slug=tenant_slug, name=tenant_slug.title())
+    for name, roles in PEOPLE.items():
+        member_set(tenant=tenant, username=f"{name}-{tenant_slug}", password=None, roles=frozenset(roles))
+    return tenant
+
+
+def shown(wait: Wait) -> Seen:
+    """What a page shows of a wait."""
+    return Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
+
+
+def open_wait(run_id: UUID) -> Wait:
+    return Wait.objects.get(run_id=run_id, status="OPEN")
+
+
+def run_now(run_id: UUID) -> Run:
+    return Run.objects.get(id=run_id)
+
+
+def call_named(run_id: UUID, label: str) -> ToolCall:
+    """The newest call with this label."""
+    return ToolCall.objects.filter(run_id=run_id, step_name__endswith=f"/{label}").latest("ordinal")
+
+
+def phases(run_id: UUID) -> list[str]:
+    return list(Checkpoint.objects.filter(run_id=run_id).order_by("revision").values_list("phase", flat=True))
+
+
+def head_of(run_id: UUID) -> Head:
+    return Head.objects.get(run_id=run_id)
+
+
+def attempts_of(call: ToolCall) -> list[tuple[int, str | None, str]]:
+    """(number, outcome, authorised by) of a call's attempts."""
+    rows = Attempt.objects.filter(tool_call=call).order_by("attempt_no")
+    return [(row.attempt_no, row.outcome, row.authorised_by) for row in rows]
+
+
+def expire_lease(run_id: UUID) -> None:
+    """Let the time of a run's lease be over, by the database's clock."""
+    sql("UPDATE runs_lease SET expires_at = clock_timestamp() - interval '1 second' WHERE run_id = %s", run_id)
+
+
+def lease_of(run_id: UUID) -> Lease:
+    return Lease.objects.get(run_id=run_id)
+
+
+def sql(statement: str, *params: Any) -> list[tuple[Any, ...]]:
+    """Send a statement past every service."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, list(params))
+        return cursor.fetchall() if cursor.description else []

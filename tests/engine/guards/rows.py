@@ -1,0 +1,155 @@
+"""Rows to try the guards on, and whether the database refuses."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
+
+from accounts.keys import new_id
+from approvals.models import Wait
+from checkpoints.models import Head, Obligation
+from receipts.models import Publication, ReportVersion, ToolCall
+from runs.models import ControlRequest, Run, Thread
+from runs.states import ENDED_RUN
+from tests.engine.engine import sql
+
+DIGEST = "0" * 64
+OTHER_DIGEST = "1" * 64
+
+
+@dataclass(frozen=True)
+class Told:
+    """A completed run that left a row in every table."""
+
+    run: Run
+    call: ToolCall
+
+    def another_run(self, status: str = "QUEUED", **differently: Any) -> Run:
+        """A run of a thread of its own, as a row only."""
+        thread = Thread.objects.create(tenant=self.run.tenant, agent=self.run.thread.agent, key=str(new_id()))
+        usual: dict[str, Any] = {
+            "tenant": self.run.tenant,
+            "thread": thread,
+            "agent_version": self.run.agent_version,
+            "lineage_id": new_id(),
+            "admission_key": str(new_id()),
+            "status": status,
+            "hold_reason": "BUDGET" if status == "HELD" else None,
+            "ended_at": timezone.now() if status in ENDED_RUN else None,
+        }
+        return Run.objects.create(**(usual | differently))
+
+    def another_call(self, status: str = "PROPOSED", **differently: Any) -> ToolCall:
+        """A call of the run in a state."""
+        usual: dict[str, Any] = {
+            "tenant_id": self.run.tenant_id,
+            "run_id": self.run.id,
+            "ordinal": 99,
+            "tool": "once",
+            "effect_class": "NON_IDEMPOTENT",
+            "step_name": "once/x",
+            "args_digest": DIGEST,
+            "args": b"",
+            "data_key_id": new_id(),
+            "idempotency_key": new_id().hex * 2,
+            "intent_key": DIGEST,
+            "status": status,
+            "attempts": 1,
+            "retry_at": timezone.now() if status == "RETRY_WAIT" else None,
+            "proposed_revision": 1,
+            "turn_no": 1,
+        }
+        return ToolCall.objects.create(**(usual | differently))
+
+    def another_wait(self, status: str = "OPEN", **differently: Any) -> Wait:
+        """A wait of the run in a state, bound to its first revision."""
+        usual: dict[str, Any] = {
+            "tenant_id": self.run.tenant_id,
+            "run_id": self.run.id,
+            "checkpoint_revision": 1,
+            "checkpoint_digest": self.run.checkpoints.get(revision=1).digest,
+            "args_digest": DIGEST,
+            "status": status,
+            "opened_fence": 1,
+            "deadline": timezone.now(),
+        }
+        if "tool_call" not in differently:
+            usual["tool_call"] = self.another_call()
+        return Wait.objects.create(**(usual | differently))
+
+    def another_publication(self, status: str) -> Publication:
+        """A publication of the run's newest report version in a state."""
+        return Publication.objects.create(
+            tenant_id=self.run.tenant_id,
+            report_version=ReportVersion.objects.filter(run=self.run).latest("version_no"),
+            channel="elsewhere",
+            tool_call=self.another_call(),
+            status=status,
+        )
+
+    def another_obligation(self, status: str) -> Obligation:
+        """An obligation of the run in a state."""
+        return Obligation.objects.create(
+            tenant_id=self.run.tenant_id,
+            run=self.run,
+            step_name="once/x",
+            status=status,
+            fulfilled_by=new_id(),
+            released_by="person:x",
+            release_reason="because",
+        )
+
+    def another_stop(self, status: str) -> ControlRequest:
+        """A stop of the run in a state."""
+        return ControlRequest.objects.create(
+            tenant_id=self.run.tenant_id,
+            run=self.run,
+            status=status,
+            adopted_at=timezone.now(),
+            settled_at=timezone.now() if status in ("SETTLED", "MOOT") else None,
+        )
+
+    def run_with_head_in(self, phase: str) -> Run:
+        """A run whose head is at revision 5 in a phase, put there past the triggers."""
+        run = self.another_run()
+        sql("SET LOCAL session_replication_role = replica")
+        Head.objects.create(run=run, revision=5, digest=DIGEST, phase=phase, trigger="CURSOR")
+        sql("SET LOCAL session_replication_role = origin")
+        return run
+
+
+MOVE_HEAD = "UPDATE checkpoints_head SET revision = %s, phase = %s, trigger = %s WHERE run_id = %s"
+
+
+def refused(what: str, statement: str, *params: Any) -> None:
+    """The database refuses a statement, saying so. Nothing of it stays, and the transaction goes on."""
+    refused_in(what, lambda: sql(statement, *params))
+
+
+def refused_in(what: str, act: Callable[[], Any]) -> None:
+    """The database refuses what an act writes, at once or at the latest at the commit."""
+    with pytest.raises(DatabaseError, match=what), transaction.atomic():
+        _checked(act)
+
+
+def _checked(act: Callable[[], Any]) -> None:
+    act()
+    connection.check_constraints()
+
+
+def columns_of(table: str) -> list[str]:
+    """The columns of a table, in order."""
+    rows = sql(
+        "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped "
+        "ORDER BY attnum",
+        table,
+    )
+    return [name for (name,) in rows]
+
+
+def has_rows(table: str) -> bool:
+    """Whether a table has any row."""
+    return bool(sql(f"SELECT EXISTS (SELECT FROM {table})")[0][0])

@@ -1,0 +1,91 @@
+"""The head and the lease, moved by direct SQL."""
+
+from uuid import UUID
+
+import pytest
+from django.utils import timezone
+
+from approvals.states import LIVE_WAIT, WaitStatus
+from runs.models import Lease
+from tests.engine.engine import sql
+from tests.engine.guards.rows import DIGEST, MOVE_HEAD, Told, refused
+
+# ── the head ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("revision", [1, 4, 5, 7, 8])
+def test_a_head_moves_by_exactly_one(told: Told, revision: int) -> None:
+    run = told.run_with_head_in("READY_TO_DECIDE")
+    refused("moves by exactly one", MOVE_HEAD, revision, "READY_TO_DECIDE", "CURSOR", run.id)
+
+
+@pytest.mark.parametrize("status", WaitStatus)
+def test_a_head_is_frozen_exactly_while_a_wait_is_live(told: Told, status: str) -> None:
+    run = told.run_with_head_in("AWAITING_APPROVAL")
+    told.another_wait(status, run_id=run.id)
+    if status in LIVE_WAIT:
+        refused("frozen while a wait is live", MOVE_HEAD, 6, "AWAITING_TOOL_RESULT", "CURSOR", run.id)
+        refused("frozen while a wait is live", MOVE_HEAD, 6, "AWAITING_APPROVAL", "INTENT", run.id)
+    else:
+        sql(MOVE_HEAD, 6, "AWAITING_TOOL_RESULT", "CURSOR", run.id)
+
+
+@pytest.mark.parametrize(("revision", "phase"), [(2, "READY_TO_DECIDE"), (1, "DECISION_RECORDED"), (0, "FINISHED")])
+def test_a_first_head_is_revision_one_ready_to_decide(told: Told, revision: int, phase: str) -> None:
+    run = told.another_run()
+    refused(
+        "a first head is revision 1",
+        "INSERT INTO checkpoints_head (run_id, revision, digest, phase, trigger) VALUES (%s, %s, %s, %s, 'INIT')",
+        *(run.id, revision, DIGEST, phase),
+    )
+
+
+def test_a_head_names_a_revision_that_exists_with_that_digest(told: Told) -> None:
+    run = told.another_run()
+    refused(
+        "head_run_revision_digest_fk",
+        "INSERT INTO checkpoints_head (run_id, revision, digest, phase, trigger) "
+        "VALUES (%s, 1, %s, 'READY_TO_DECIDE', 'INIT')",
+        *(run.id, DIGEST),
+    )
+
+
+# ── the lease ────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def lease(told: Told) -> UUID:
+    """The run of a lease held by w1 under fence 5."""
+    run = told.another_run()
+    Lease.objects.create(run=run, fence=5, owner="w1", expires_at=timezone.now())
+    run_id: UUID = run.id
+    return run_id
+
+
+def test_a_fence_never_falls(lease: UUID) -> None:
+    refused("a fence never falls", "UPDATE runs_lease SET fence = 4 WHERE run_id = %s", lease)
+    refused(
+        "a fence never falls",
+        "UPDATE runs_lease SET fence = 4, owner = NULL, expires_at = NULL WHERE run_id = %s",
+        lease,
+    )
+
+
+@pytest.mark.parametrize("fence", [5, 7, 100])
+def test_another_owner_raises_the_fence_by_one(lease: UUID, fence: int) -> None:
+    refused("by one", "UPDATE runs_lease SET owner = 'w2', fence = %s WHERE run_id = %s", fence, lease)
+    sql("UPDATE runs_lease SET owner = 'w2', fence = 6 WHERE run_id = %s", lease)
+
+
+def test_a_freed_lease_keeps_its_fence_for_the_next_owner(lease: UUID) -> None:
+    sql("UPDATE runs_lease SET owner = NULL, expires_at = NULL WHERE run_id = %s", lease)
+    take = "UPDATE runs_lease SET owner = 'w1', expires_at = clock_timestamp(), fence = %s WHERE run_id = %s"
+    refused("by one", take, 5, lease)
+    sql(take, 6, lease)
+
+
+def test_an_owner_has_an_expiry_and_a_fence_is_not_negative(told: Told, lease: UUID) -> None:
+    refused("lease_owner_has_expiry", "UPDATE runs_lease SET expires_at = NULL WHERE run_id = %s", lease)
+    refused("lease_owner_has_expiry", "UPDATE runs_lease SET owner = NULL WHERE run_id = %s", lease)
+    insert = "INSERT INTO runs_lease (run_id, fence) VALUES (%s, -1)"
+    refused("lease_fence_not_negative", insert, told.another_run().id)
