@@ -24,6 +24,7 @@ from receipts.models import ToolCall
 from receipts.states import FollowUp, Verdict
 from runs.models import Lease, Run
 from runtime.services import (
+    GoalRevised,
     Reconciled,
     Released,
     Started,
@@ -32,6 +33,7 @@ from runtime.services import (
     Upload,
     VerdictRequest,
     call_reconcile,
+    goal_revise,
     obligation_release,
     run_start,
     run_stop,
@@ -76,6 +78,11 @@ class World:
             self.workers.append(self.stack.start_worker(concurrency=POOL))
         if self.beat is None:
             self.beat = self.stack.start_beat()
+
+    @property
+    def nodes(self) -> list[str]:
+        """The Celery names of the workers."""
+        return [worker.child.program.argv[-2] for worker in self.workers]
 
     def kill_worker(self, index: int) -> None:
         """kill -9 of a worker with its whole pool; `start_processes` replaces it."""
@@ -186,6 +193,12 @@ class World:
         """Say what became of a call of unknown outcome."""
         said = VerdictRequest(Verdict(verdict), "looked at the wiki's own list", ref, FollowUp(then))
         return call_reconcile(actor=self.person(by), call_id=call.id, said=said)
+
+    def revise_goal(self, run_id: UUID, goal: str) -> GoalRevised:
+        """Revise the goal of a run that nobody holds."""
+        revised = goal_revise(actor=self.person(), run_id=run_id, goal=goal, reason="asked for less")
+        assert isinstance(revised, GoalRevised), revised
+        return revised
 
     def release(self, obligation_id: UUID) -> None:
         """Release a promise."""
