@@ -1,6 +1,7 @@
 """The audit chain of a tenant: human and control acts, and refused acts. Each event's hash covers the one before."""
 
 import hashlib
+import json
 from typing import Any
 from uuid import UUID
 
@@ -67,7 +68,7 @@ def audit_verify(tenant_id: UUID) -> int:
     for event in AuditEvent.objects.filter(tenant_id=tenant_id).order_by("seq").iterator():
         count += 1
         canonical = bytes(event.canonical)
-        intact = event.seq == count and event.prev_hash == previous
+        intact = event.seq == count and event.prev_hash == previous and _shown_as_hashed(event, canonical)
         if not intact or hashlib.sha256(canonical).hexdigest() != event.hash:
             raise ValueError(f"audit event {event.seq} does not continue the chain")
         previous = event.hash
@@ -75,3 +76,17 @@ def audit_verify(tenant_id: UUID) -> int:
     if (head.seq, head.hash) != (count, previous):
         raise ValueError(f"the chain ends at {count}, its head says {head.seq}")
     return count
+
+
+def _shown_as_hashed(event: AuditEvent, canonical: bytes) -> bool:
+    """True if the columns that people read say what the hashed bytes say."""
+    try:
+        hashed = json.loads(canonical)
+    except ValueError:
+        return False
+    return bool(
+        hashed["detail"] | {"door": hashed["door"]} == event.detail
+        and [event.object_type, event.object_id] == hashed["object"]
+        and (event.seq, event.at.isoformat(), event.actor, event.action, event.prev_hash)
+        == tuple(hashed[name] for name in ("seq", "at", "actor", "action", "prev"))
+    )

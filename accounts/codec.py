@@ -4,6 +4,7 @@ import hashlib
 import os
 
 import zstandard
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 NONCE_BYTES = 12
@@ -23,4 +24,6 @@ def seal(key: bytes, plain: bytes) -> bytes:
 def unseal(key: bytes, sealed: bytes) -> bytes:
     """The plain bytes. Raises cryptography's InvalidTag if they were changed or the key is another one."""
     nonce, body = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
+    if len(nonce) < NONCE_BYTES:
+        raise InvalidTag
     return zstandard.decompress(AESGCM(key).decrypt(nonce, body, None))
