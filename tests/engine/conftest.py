@@ -12,10 +12,8 @@ from pytest_django import DjangoDbBlocker, Settings
 from runs import faults, wakeups
 from runtime.registry import agents
 from tests.agents import AGENTS, SCRIPT
-from tests.engine.engine import Engine, people
+from tests.engine.engine import At, Engine, people
 from tests.services import Services, cloned_database
-
-At = Callable[[str, Callable[[], None]], None]
 
 # Leases last until a test lets them expire, retries do not wait, and no page listens.
 ENGINE_SETTINGS = {

@@ -1,5 +1,6 @@
 """One engine in this process, on a database of its own: its people, and what one does with a run."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -48,6 +49,18 @@ PEOPLE = {
     "rolf": {Role.RECONCILER, Role.APPROVER},
     "vera": {Role.VIEWER},
 }
+
+
+At = Callable[[str, Callable[[], None]], None]
+
+
+class Killed(BaseException):
+    """The worker ends here, in the middle of whatever it does."""
+
+
+def kill() -> None:
+    """End this worker, as SIGKILL would."""
+    raise Killed
 
 
 @dataclass
