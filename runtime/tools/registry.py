@@ -1,5 +1,6 @@
 """The tools that ship, what a model sees of them, and the hash that pins one."""
 
+from functools import cache
 from typing import Any
 
 from runs.canonical import canonical, digest
@@ -23,6 +24,7 @@ TOOLS: dict[str, Tool] = {
 }
 
 
+@cache
 def tool_spec(tool: Tool) -> ToolSpec:
     """A tool as the model sees it: without the fields that `complete` fills in (`readOnly` in the schema)."""
     schema = tool.arguments.model_json_schema()
@@ -30,6 +32,7 @@ def tool_spec(tool: Tool) -> ToolSpec:
     return ToolSpec(tool.key, tool.description, schema | {"properties": fields})
 
 
+@cache
 def definition_hash(tool: Tool) -> str:
     """SHA-256 (hex) of what a run pins and an approval is bound to: key, version, effect class, timeout and schema."""
     definition: dict[str, Any] = {
