@@ -70,7 +70,7 @@ class Heartbeat:
     def _beat(self) -> None:
         held, stopping = lease_renew(self.holding)
         if not held:
-            logger.warning("run %s: the lease under fence %s is not renewed", self.holding.run_id, self.holding.fence)
+            logger.info("run %s: no lease under fence %s to renew", self.holding.run_id, self.holding.fence)
             self.lost = True
             self._stop_seen.set()
         elif stopping and not self._adopted:

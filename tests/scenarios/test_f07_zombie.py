@@ -124,7 +124,7 @@ def test_a_late_renewal_is_refused(world: World) -> None:
     before = records.same("head", "phases", "statuses", "transitions", "lease")
 
     thaw(zombie)
-    not_renewed = f"run {run_id}: the lease under fence {ZOMBIE} is not renewed"
+    not_renewed = f"run {run_id}: no lease under fence {ZOMBIE} to renew"
     wait_until(lambda: any(not_renewed in worker.log() for worker in world.workers), "the renewal is refused")
     assert records.same("head", "phases", "statuses", "transitions", "lease") == before
 
