@@ -29,3 +29,9 @@ class ThreadBusy(Refused):
     """No run was started. Thread {thread} already has a live run, {run}."""
 
     code = "THREAD_BUSY"
+
+
+class KeyReused(Refused):
+    """No run was started. The key {key} already made run {run}, from another agent or other files."""
+
+    code = "KEY_REUSED"

@@ -36,7 +36,8 @@ def run_now(id: UUID) -> Run:
 
 def run_by_admission(*, tenant_id: UUID, admission_key: str) -> Run | None:
     """The run that an earlier create request with the same key made."""
-    return Run.objects.filter(tenant_id=tenant_id, admission_key=admission_key).first()
+    runs = Run.objects.select_related("agent_version__agent")
+    return runs.filter(tenant_id=tenant_id, admission_key=admission_key).first()
 
 
 def thread_live_run(*, tenant_id: UUID, agent_key: str, thread_key: str) -> UUID | None:
@@ -57,6 +58,11 @@ def run_inputs(run: Run) -> Mapping[str, bytes]:
     """The uploads of a run by name."""
     inputs = RunInput.objects.filter(run=run).order_by("name")
     return {row.name: artifact_bytes(tenant_id=run.tenant_id, sha256=row.sha256) for row in inputs}
+
+
+def run_input_digests(run: Run) -> Mapping[str, str]:
+    """The SHA-256 of each upload of a run by name."""
+    return dict(RunInput.objects.filter(run=run).values_list("name", "sha256"))
 
 
 def messages_of(run: Run) -> Sequence[tuple[Message, str]]:

@@ -10,7 +10,7 @@ from secrets import token_hex
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from accounts.audit import audit_append, audit_refused
 from accounts.errors import Invalid, NotAllowed, Refused
@@ -38,11 +38,11 @@ from receipts.services import VerdictGiven as GivenVerdict
 from receipts.services import call_lock, verdict_store
 from receipts.states import FollowUp, Verdict, can_reconcile
 from runs.canonical import NotCanonical, canonical, check, digest
-from runs.errors import NothingToResume, RunEnded, RunHeldByWorker, ThreadBusy
+from runs.errors import KeyReused, NothingToResume, RunEnded, RunHeldByWorker, ThreadBusy
 from runs.faults import reach
 from runs.leases import lease_held, lease_lock_any, lease_pass
 from runs.live import hint_changed
-from runs.selectors import access_run, run_by_admission, thread_live_run
+from runs.selectors import access_run, run_by_admission, run_input_digests, thread_live_run
 from runs.services import (
     NewRun,
     budget_settle_held,
@@ -133,17 +133,34 @@ def run_start(*, actor: Actor, wanted: StartRequest) -> Started | Refused:
     checked = _start_refusal(actor, wanted)
     if isinstance(checked, Refused):
         return _audited(checked, actor, "run.start", "tenant", actor.tenant_id)
+    try:
+        outcome = _start(actor, wanted, checked)
+    except IntegrityError:
+        # A start with the same key or in the same thread was committed meanwhile; now it is there to be read.
+        outcome = _start(actor, wanted, checked)
+    if isinstance(outcome, Started) and outcome.new:
+        reach("after_admit", wanted.agent)
+    return _audited(outcome, actor, "run.start", "tenant", actor.tenant_id)
+
+
+def _start(actor: Actor, wanted: StartRequest, title: str) -> Started | Refused:
     with transaction.atomic():
         existing = run_by_admission(tenant_id=actor.tenant_id, admission_key=wanted.key)
         if existing is not None:
-            return Started(existing.id, new=False)
-        new = _new_run(actor, wanted, checked)
+            return _started_before(existing, wanted)
+        new = _new_run(actor, wanted, title)
         busy = thread_live_run(tenant_id=actor.tenant_id, agent_key=new.agent_key, thread_key=new.thread_key)
         if busy is not None:
             return ThreadBusy({"thread": new.thread_key, "run": busy})
-        run_id = _admit(actor, new, wanted)
-    reach("after_admit", wanted.agent)
-    return Started(run_id, new=True)
+        return Started(_admit(actor, new, wanted), new=True)
+
+
+def _started_before(run: Any, wanted: StartRequest) -> Started | Refused:
+    """The run that the key made, if it was made from the same agent and the same files."""
+    given = {name: digest(upload.data) for name, upload in wanted.inputs.items()}
+    if (run.agent_version.agent.key, run_input_digests(run)) != (wanted.agent, given):
+        return KeyReused({"key": wanted.key, "run": run.id})
+    return Started(run.id, new=False)
 
 
 def _start_refusal(actor: Actor, wanted: StartRequest) -> str | Refused:
