@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as Caution
 from django.db import connections
+from psycopg.conninfo import conninfo_to_dict
 
 from console.local.sockets import socket_dir
 
@@ -38,7 +39,7 @@ def _missing() -> Iterator[CheckMessage]:
 
 
 def _local_leftovers() -> Iterator[CheckMessage]:
-    if settings.DATABASES["default"]["HOST"] == str(socket_dir(settings.VAR_DIR.resolve())):
+    if conninfo_to_dict(settings.ENV.database_url).get("host") == str(socket_dir(settings.VAR_DIR.resolve())):
         hint = "`manage.py up` owns that server and ends it with itself. Use a PostgreSQL that is looked after."
         yield Error("The database is the embedded server of one machine.", hint=hint, id="signalbox.E007")
     if set(settings.ALLOWED_HOSTS) <= _LOCAL_HOSTS:

@@ -51,7 +51,7 @@ class Process:
         """Wait until it and all that it forked are gone."""
         group = self.child.pid
         wait_until(self.child.has_ended, f"{self.name} ends")
-        wait_until(lambda: group_size(group) == 1, f"what {self.name} forked ends")
+        wait_until(lambda: group_size(group) == 0, f"what {self.name} forked ends")
         self.child.collect()
 
     def log(self) -> str:
@@ -60,14 +60,14 @@ class Process:
 
 
 def group_size(group: int) -> int:
-    """How many processes of a group there are, zombies included."""
+    """How many processes of a group run. What has ended and waits to be reaped does not count."""
     count = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rsplit(")", 1)[1].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        count += int(fields[2]) == group
+        count += int(fields[2]) == group and fields[0] != "Z"
     return count
 
 

@@ -53,7 +53,8 @@ def web(descriptor: int, environment: Mapping[str, str]) -> Program:
 def worker(name: str, node: str, environment: Mapping[str, str], concurrency: int = 2) -> Program:
     """One Celery worker with a pool of `concurrency` processes. `node` is its unique Celery name, `NAME@HOST`."""
     argv = (sys.executable, "-m", "console.local.celery_process", "worker", node, str(concurrency))
-    return Program(name, argv, environment)
+    # Django's system checks load every page and serializer, which a worker does not need; `make check` runs them.
+    return Program(name, argv, {**environment, "CELERY_SKIP_CHECKS": "1"})
 
 
 def beat(environment: Mapping[str, str]) -> Program:

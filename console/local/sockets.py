@@ -4,7 +4,7 @@ import hashlib
 import os
 import tempfile
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from console.local.errors import LocalError
 
@@ -31,4 +31,5 @@ def private_folder(folder: Path) -> None:
 
 def database_url(folder: Path, database: str) -> str:
     """The libpq URL of a database served from a socket folder."""
-    return f"postgresql:///{database}?{urlencode({'host': str(folder), 'port': PORT, 'user': 'postgres'})}"
+    where = {"host": str(folder), "port": PORT, "user": "postgres"}
+    return f"postgresql:///{database}?{urlencode(where, quote_via=quote)}"
