@@ -1,13 +1,18 @@
 """Every address of the console. Pages first, then the API and the parts of other apps."""
 
-from django.urls import path
+from django.urls import include, path
 
 from console.health import healthz
 from console.pages import acts, entry, run_list
+from console.pages.call.page import call_page
+from console.pages.checkpoint.page import checkpoint_list, checkpoint_page
+from console.pages.decision.page import wait_page
 from console.pages.inbox.page import inbox, inbox_count
 from console.pages.new_run import run_new
 from console.pages.overview.page import overview, overview_parts
+from console.pages.report.page import report_download, report_list, report_page
 from console.pages.run.page import run_page
+from console.pages.stop.page import stop_page
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
@@ -25,4 +30,13 @@ urlpatterns = [
     path("runs/<uuid:id>/retry/", acts.run_retry, name="run-retry"),
     path("runs/<uuid:id>/goal/", acts.run_goal, name="run-goal"),
     path("obligations/<uuid:id>/release/", acts.obligation, name="obligation-release"),
+    path("runs/<uuid:id>/stop/", stop_page, name="stop"),
+    path("runs/<uuid:id>/checkpoints/", checkpoint_list, name="checkpoints"),
+    path("runs/<uuid:id>/checkpoints/<int:revision>/", checkpoint_page, name="checkpoint"),
+    path("waits/<uuid:id>/", wait_page, name="wait"),
+    path("calls/<uuid:id>/", call_page, name="call"),
+    path("reports/", report_list, name="reports"),
+    path("reports/<uuid:id>/", report_page, name="report"),
+    path("reports/<uuid:id>/<int:version>.md", report_download, name="report-download"),
+    path("api/v1/", include("console.api.urls")),
 ]

@@ -13,6 +13,8 @@ from django.utils.safestring import SafeString, mark_safe
 from console.pages.text import Odd, exact, loud_characters
 
 MAX_EXACT_INTEGER = 2**53 - 1
+WIDE = 200  # a longer text, or one of several lines, gets the whole width
+LINE_FEED = '<span class="inv inv--line" title="U+000A line feed">↵</span>'
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
@@ -24,6 +26,7 @@ class ArgumentRow:
     kind: str
     value: SafeString
     odd: tuple[Odd, ...]
+    wide: bool = False
 
     @property
     def shown_path(self) -> SafeString:
@@ -60,7 +63,8 @@ def leaf_text(value: Any) -> str:
 
 def _row(path: str, value: Any) -> ArgumentRow:
     odd = loud_characters(path) + (loud_characters(value) if isinstance(value, str) else [])
-    return ArgumentRow(path or "(all)", _kind(value), _shown(value), tuple(odd))
+    wide = isinstance(value, str) and (len(value) > WIDE or "\n" in value)
+    return ArgumentRow(path or "(all)", _kind(value), _shown(value), tuple(odd), wide)
 
 
 def _join(path: str, key: str) -> str:
@@ -95,7 +99,7 @@ def _line_parts(text: str) -> Iterator[str]:
     """Each line feed is named and also breaks the line, so that it can't be taken for a wrapped line."""
     *lines, last = text.split("\n")
     for line in lines:
-        yield exact(line + "\n", one_line=True) + "\n"
+        yield f"{exact(line)}{LINE_FEED}\n"
     yield exact(last)
 
 

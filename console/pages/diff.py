@@ -26,14 +26,15 @@ class Piece:
     section: str
     label: str
     text: str
+    first: bool = True  # False for the second and later lines of one text
 
     @property
     def key(self) -> tuple[str, str]:
         return self.label, self.text
 
     def shown(self, text: SafeString) -> SafeString:
-        """The line as it reads: the path below its section, then the text."""
-        label = self.label.removeprefix(self.section).lstrip(".") or self.label
+        """The line as it reads: the path below its section's heading, then the text."""
+        label = self.label.removeprefix(self.section).lstrip(".") if self.first else ""
         return format_html("{}: {}", exact(label, one_line=True), text) if label else text
 
 
@@ -98,10 +99,10 @@ class Difference:
 def json_pieces(value: dict[str, Any]) -> list[Piece]:
     """The leaves of a JSON object, one a line, grouped by its first key; a text of several lines takes several."""
     return [
-        Piece(section, path, line)
+        Piece(section, path, line, first=number == 0)
         for section, part in value.items()
         for path, leaf in leaves({section: part})
-        for line in leaf_text(leaf).split("\n")
+        for number, line in enumerate(leaf_text(leaf).split("\n"))
     ]
 
 

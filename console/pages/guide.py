@@ -31,13 +31,16 @@ WORDS = (
 )
 
 KEYS = (
-    ("g then o, i, r", "overview, inbox, runs"),
+    ("g then o, i, r, p", "overview, inbox, runs, reports"),
     ("j, k", "next, previous row"),
     ("Enter", "open the row"),
     ("u", "show what came in"),
     ("a", "to the approve form"),
     ("r", "to the reject form"),
     ("e", "to the evidence"),
+    ("c", "the canonical bytes"),
+    ("v", "to the verdict"),
+    ("[, ]", "older, newer revision"),
     ("s", "to the stop page"),
     ("h, l", "earlier, later event of a run"),
     ("f", "follow or freeze a run"),

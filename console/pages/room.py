@@ -35,6 +35,7 @@ DOORS = (
     Door("overview", "Overview", "o"),
     Door("inbox", "Inbox", "i", counted=True),
     Door("runs", "Runs", "r"),
+    Door("reports", "Reports", "p"),
 )
 
 
@@ -62,9 +63,15 @@ def respond(
     status: int = 200,
 ) -> HttpResponse:
     """The page, or only the panel that htmx asked for by its element id (`panels` maps ids to templates)."""
-    asked = request.headers.get("HX-Target", "") if request.headers.get("HX-Request") == "true" else ""
-    chosen = (panels or {}).get(asked, template)
+    chosen = panel_asked(request, panels or {}) or template
     return render(request, chosen, {"actor": actor, **context}, status=status)
+
+
+def panel_asked(request: HttpRequest, panels: Mapping[str, str]) -> str | None:
+    """The template of the panel that htmx asked for, or None: the page as a whole."""
+    if request.headers.get("HX-Request") != "true":
+        return None
+    return panels.get(request.headers.get("HX-Target", ""))
 
 
 def doors(path: str) -> list[dict[str, Any]]:

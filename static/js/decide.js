@@ -1,9 +1,14 @@
 // The gates of a form that decides. `form[data-gates]` holds elements with data-gate: a tick is open when ticked, a text
-// when it says something, anything else when data-gate-open is not "false". The button marked data-gated stays off, and
-// [data-gate-why] says what is missing, until all are open. The server checks the same again.
+// when it says something, a fieldset when one of its radios is chosen, anything else when data-gate-open is not "false".
+// A gate with data-gate-when="id" counts only while the control with that id is chosen. A gate outside the form names it
+// with data-gate-for. The button marked data-gated stays off, and [data-gate-why] says what is missing, until all are
+// open. The server checks the same again.
 (() => {
   function isOpen(gate) {
+    const when = gate.dataset.gateWhen;
+    if (when && !document.getElementById(when).checked) return true;
     if (gate.type === "checkbox") return gate.checked;
+    if (gate.tagName === "FIELDSET") return gate.querySelector("input[type=radio]:checked") !== null;
     if ("value" in gate && gate.tagName !== "LI") return gate.value.trim() !== "";
     return gate.dataset.gateOpen !== "false";
   }

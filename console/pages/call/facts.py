@@ -1,0 +1,158 @@
+"""What the call page reads of one call: each thing once, when it is asked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from accounts.states import Actor, Permission
+from approvals.models import Wait
+from checkpoints.models import Obligation
+from console.pages.stored import Stored, stored_arguments, stored_result
+from receipts.models import Attempt, Effect, Publication, Reconciliation, Result, ToolCall
+from receipts.states import CallStatus, can_reconcile
+from runs.models import BudgetEntry, Lease, Refusal, RunTransition
+from runs.selectors import database_now
+from runs.states import ENDED_RUN, RefusalKind
+
+HOLDERS = 20  # changes of the lease that are shown, the newest ones
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who took the lease, when, under which fence."""
+
+    at: datetime
+    worker: str
+    fence: int
+    takeover: bool
+
+
+@dataclass
+class CallFacts:
+    """One call with everything around it."""
+
+    call: ToolCall
+    actor: Actor
+
+    @cached_property
+    def attempts(self) -> list[Attempt]:
+        return list(Attempt.objects.filter(tool_call=self.call).order_by("attempt_no"))
+
+    @cached_property
+    def result(self) -> Result | None:
+        return Result.objects.select_related("reconciliation").filter(tool_call=self.call).first()
+
+    @cached_property
+    def answer(self) -> Stored | None:
+        """The value of the result; None without one, or when its bytes can't be opened."""
+        return stored_result(self.result) if self.result else None
+
+    @cached_property
+    def arguments(self) -> Stored | None:
+        return stored_arguments(self.call)
+
+    @cached_property
+    def verdicts(self) -> list[Reconciliation]:
+        return list(Reconciliation.objects.filter(tool_call=self.call).order_by("at"))
+
+    @cached_property
+    def refusals(self) -> list[Refusal]:
+        """Refused writes about this call, among them late answers: evidence, not results."""
+        return list(Refusal.objects.filter(run_id=self.call.run_id, subject_id=self.call.id).order_by("at", "id"))
+
+    @property
+    def late(self) -> list[Refusal]:
+        return [row for row in self.refusals if row.kind == RefusalKind.LATE_RESULT]
+
+    @cached_property
+    def effect(self) -> Effect | None:
+        return Effect.objects.filter(tool_call=self.call).first()
+
+    @cached_property
+    def publication(self) -> Publication | None:
+        return Publication.objects.select_related("report_version").filter(tool_call=self.call).first()
+
+    @cached_property
+    def waits(self) -> list[Wait]:
+        return list(Wait.objects.select_related("decision").filter(tool_call=self.call).order_by("opened_at"))
+
+    @property
+    def open_wait(self) -> Wait | None:
+        return next((wait for wait in self.waits if wait.status == "OPEN"), None)
+
+    @cached_property
+    def obligation(self) -> Obligation | None:
+        """The promise that this call fulfils."""
+        return Obligation.objects.filter(run_id=self.call.run_id, step_name=self.call.step_name).first()
+
+    @cached_property
+    def budget(self) -> list[BudgetEntry]:
+        return list(BudgetEntry.objects.filter(receipt_id=self.call.id).order_by("id"))
+
+    @cached_property
+    def holders(self) -> Sequence[Holder]:
+        """The newest changes of the run's lease, oldest first."""
+        taken = RunTransition.objects.filter(run_id=self.call.run_id, to_status="RUNNING", fence__isnull=False)
+        rows = list(taken.order_by("-id")[:HOLDERS])[::-1]
+        return [Holder(row.at, row.actor, row.fence or 0, row.from_status == "RUNNING") for row in rows]
+
+    @cached_property
+    def lease(self) -> Lease:
+        return Lease.objects.get(run_id=self.call.run_id)
+
+    @cached_property
+    def now(self) -> datetime:
+        return database_now()
+
+    @cached_property
+    def results_kept(self) -> int:
+        """How many calls of the run have a stored result."""
+        return Result.objects.filter(tool_call__run_id=self.call.run_id).count()
+
+    @property
+    def uncertain(self) -> bool:
+        return can_reconcile(self.call.status)
+
+    @property
+    def ended(self) -> bool:
+        return self.call.run.status in ENDED_RUN
+
+    @property
+    def last(self) -> Attempt | None:
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def asserted(self) -> bool:
+        """True if the result is a person's word. It must never look like something that was observed."""
+        return self.result is not None and self.result.source == "HUMAN"
+
+    @property
+    def never_sent(self) -> bool:
+        return not self.attempts and self.call.status in {CallStatus.DENIED, CallStatus.REJECTED, CallStatus.CANCELLED}
+
+    @cached_property
+    def not_yours(self) -> str:
+        """Why this person may not give a verdict, or an empty text."""
+        if self.actor.may(Permission.RECONCILE):
+            return ""
+        return "A verdict needs the role reconciler, which you do not have in this tenant."
+
+    @cached_property
+    def no_retry(self) -> str:
+        """Why “send again” is not offered, or an empty text."""
+        if self.ended:
+            return "The run has ended."
+        if not self.call.blocking:
+            return "The run has gone on without it."
+        return "" if self.actor.may(Permission.DECIDE) else "Sending again also needs the role approver."
+
+    def holder_of(self, fence: int) -> str:
+        """Who held the lease under a fence, if that is still in the window."""
+        return next((holder.worker for holder in self.holders if holder.fence == fence), "")
+
+    @property
+    def tries(self) -> list[dict[str, Any]]:
+        """The attempts with who sent them."""
+        return [{"attempt": one, "worker": self.holder_of(one.fence)} for one in self.attempts]

@@ -1,0 +1,131 @@
+"""What the server says about a call: its title, the sentence under it, and the strip of facts."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from console.pages import signs
+from console.pages.call.facts import CallFacts
+from console.templatetags.signalbox import age, effect, exact, left, person, state_chip, when
+from receipts.models import Result
+from receipts.states import CallStatus
+from runs.models import BudgetEntry
+
+MOVED = {"RESERVE": "reserved", "HOLD_UNKNOWN": "held back", "SETTLE": "spent", "RELEASE": "given back"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One fact of the strip."""
+
+    label: str
+    value: SafeString | str
+    then: SafeString | str = ""
+
+
+def title_of(facts: CallFacts) -> str:
+    """What the call is; for one of unknown outcome, the question that somebody has to answer."""
+    call, publication = facts.call, facts.publication
+    if publication is None:
+        return f"Did {call.step_name} happen?" if facts.uncertain else call.step_name
+    version = publication.report_version.version_no
+    if facts.uncertain:
+        return f"Was report v{version} published on the {publication.channel}?"
+    return f"Publish report v{version} on the {publication.channel}"
+
+
+def lead_of(facts: CallFacts) -> SafeString | str:
+    """One or two sentences: what is known, and what happens with it."""
+    call = facts.call
+    if facts.uncertain:
+        return _unknown(facts)
+    if facts.never_sent:
+        return format_html("Never sent: {}.", exact(call.error or "no reason was stored", "line"))
+    if call.status == CallStatus.AWAITING_APPROVAL and facts.open_wait:
+        link = reverse("wait", args=[facts.open_wait.id])
+        waits = 'Nothing is sent. It <a href="{}">waits for a decision</a>, {} left.'
+        return format_html(waits, link, left(facts.open_wait.deadline))
+    if facts.result is not None:
+        return _known(facts, facts.result)
+    return _on_its_way(facts)
+
+
+def _unknown(facts: CallFacts) -> SafeString:
+    sent = when(facts.last.dispatched_at) if facts.last else "before"
+    lead = format_html("It was sent {} and no answer was stored. It may have happened or not.", sent)
+    if not facts.call.blocking:
+        return format_html(
+            "{} The run went on without it. It will not be sent again; a verdict can still be given.", lead
+        )
+    if facts.call.run.status == "HELD" or facts.ended:
+        return format_html("{} It will not be sent again until a person says what is known.", lead)
+    return format_html("{} {}.", lead, signs.EFFECT[facts.call.effect_class].no_answer)
+
+
+def _known(facts: CallFacts, result: Result) -> SafeString:
+    verdict = result.reconciliation
+    if result.source == "HUMAN" and verdict is not None:
+        said = "it happened" if result.ok else "it did not happen"
+        return format_html(
+            "{} says that {}. Nobody observed it here. It is never sent again.", person(verdict.actor), said
+        )
+    if result.source == "PROBE":
+        said = "it happened" if result.ok else "it did not happen"
+        return format_html("The other side was asked by its key {} and says that {}.", when(result.at), said)
+    if not result.ok:
+        return format_html("Known not to have worked, {}: {}.", when(result.at), exact(facts.call.error, "line"))
+    return format_html("Answered {}. The answer is stored, so it is never sent again.", when(result.at))
+
+
+def _on_its_way(facts: CallFacts) -> SafeString | str:
+    last = facts.last
+    if facts.call.status == CallStatus.DISPATCHED and last is not None:
+        return format_html("Attempt {} was sent {} ago and has not answered.", last.attempt_no, age(last.dispatched_at))
+    if facts.call.status == CallStatus.RETRY_WAIT and facts.call.retry_at:
+        return format_html("It is sent again {}, with the same key.", when(facts.call.retry_at))
+    return f"{signs.CALL[facts.call.status].means}."
+
+
+def strip_of(facts: CallFacts) -> list[Shown]:
+    """At most six facts; the first is what has been open longest."""
+    call, run = facts.call, facts.call.run
+    shown = [Shown("Proposed", when(call.created_at), f"turn {call.turn_no}")]
+    if facts.uncertain and facts.last:
+        shown = [Shown("Open for", age(facts.last.dispatched_at))]
+    blocks = facts.uncertain and call.blocking and not facts.ended
+    return [
+        *shown,
+        Shown("Effect class", effect(call.effect_class)),
+        Shown("Attempts", str(call.attempts), _last_outcome(facts)),
+        Shown("Blocks" if blocks else "Its run", state_chip("run", run.status), "its run" if blocks else ""),
+        Shown("Budget", *_budget(facts)),
+        Shown("Verdicts", str(len(facts.verdicts)) if facts.verdicts else "none"),
+    ]
+
+
+def _last_outcome(facts: CallFacts) -> str:
+    if facts.last is None:
+        return "never sent"
+    return {None: "no answer yet", "OK": "answered", "NO_RESPONSE": "no answer"}.get(facts.last.outcome, "refused")
+
+
+def _budget(facts: CallFacts) -> tuple[str, str]:
+    """What the newest attempt has of the run's budget: reserved, held back, spent or given back."""
+    newest = [entry for entry in facts.budget if entry.attempt_no == facts.call.attempts]
+    if not newest:
+        return "nothing", ""
+    entry = newest[-1]
+    return _amount(entry), MOVED[entry.kind]
+
+
+def _amount(entry: BudgetEntry) -> str:
+    unit = entry.unit.replace("_", " ")
+    return f"{entry.amount} {unit.removesuffix('s') if entry.amount == 1 else unit}"
+
+
+def budget_lines(facts: CallFacts) -> list[tuple[datetime, str]]:
+    """Every movement of the run's budget for this call, in order."""
+    return [(entry.at, f"attempt {entry.attempt_no}: {_amount(entry)} {MOVED[entry.kind]}") for entry in facts.budget]

@@ -1,0 +1,186 @@
+"""One stored revision, read again and checked: its digest, its link to the parent, the results that it rests on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from approvals.models import Wait
+from checkpoints.envelope import Promise, Snapshot
+from checkpoints.errors import Unreadable
+from checkpoints.models import Checkpoint, Head, Intent
+from checkpoints.selectors import checkpoint_view, head_of, load_snapshot
+from checkpoints.states import ENDED_PHASE, ObligationStatus, Phase
+from console.pages.diff import Difference, difference, json_pieces
+from console.pages.resting import RestingFact, resting_facts
+from receipts.models import ToolCall
+from runs.models import Run, RunTransition
+
+NEXT = {
+    Phase.READY_TO_DECIDE: "Ask the model what to do next.",
+    Phase.DECISION_RECORDED: "Ask the policy about the calls that the model proposed.",
+    Phase.AWAITING_APPROVAL: "Wait for a decision; then send the call, or tell the model no.",
+    Phase.AWAITING_INPUT: "Wait for an answer of a person.",
+    Phase.AWAITING_TOOL_RESULT: "Wait for the answer of what was sent.",
+    Phase.TOOL_RESULT_RECORDED: "Take the next call of the turn, or ask the model.",
+    Phase.READY_TO_VERIFY: "Check that everything promised is done, then finish.",
+    Phase.FINISHED: "Nothing. The run is finished.",
+    Phase.STOPPED: "Nothing. The run was stopped.",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was checked just now. `holds` is None for what could not be checked."""
+
+    holds: bool | None
+    says: str
+
+
+@dataclass
+class Revision:
+    """A stored revision of a run, with everything its page shows. Nothing of an unreadable body is shown."""
+
+    run: Run
+    saved: Checkpoint
+
+    @cached_property
+    def _read(self) -> tuple[Snapshot | None, str]:
+        try:
+            return load_snapshot(self.saved), ""
+        except Unreadable as error:
+            return None, str(error)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        return self._read[0]
+
+    @property
+    def unreadable(self) -> str:
+        """Why the body can't be shown, or an empty text."""
+        return self._read[1]
+
+    @cached_property
+    def head(self) -> Head:
+        return head_of(self.run.id)
+
+    @property
+    def is_head(self) -> bool:
+        return self.head.revision == self.saved.revision
+
+    @cached_property
+    def parent(self) -> Checkpoint | None:
+        rows = Checkpoint.objects.filter(run=self.run, revision=self.saved.revision - 1)
+        return rows.defer("body").first()
+
+    @property
+    def older(self) -> int | None:
+        return self.saved.revision - 1 if self.saved.revision > 1 else None
+
+    @property
+    def newer(self) -> int | None:
+        return self.saved.revision + 1 if self.saved.revision < self.head.revision else None
+
+    @cached_property
+    def facts(self) -> list[RestingFact]:
+        return resting_facts(self.snapshot) if self.snapshot else []
+
+    @cached_property
+    def checks(self) -> list[Check]:
+        """What was checked, in order: the bytes, the parent, the results."""
+        return list(self._checked())
+
+    def _checked(self) -> Iterator[Check]:
+        if self.snapshot is None:
+            yield Check(False, f"The stored bytes can't be used. {self.unreadable}.")
+        else:
+            yield Check(True, "The digest was computed again from the stored bytes: the same.")
+            named = (self.snapshot.run, self.snapshot.revision, self.snapshot.parent_digest)
+            same = named == (self.run.id, self.saved.revision, self.saved.parent_digest)
+            yield Check(same, f"The bytes name this run and this revision: {'yes' if same else 'no'}.")
+        if self.parent is not None:
+            same = self.parent.digest == self.saved.parent_digest
+            yield Check(same, f"The link to revision {self.parent.revision} {'holds' if same else 'does not hold'}.")
+        if self.snapshot is not None and self.snapshot.results:
+            good = sum(1 for fact in self.facts if fact.matches)
+            yield Check(good == len(self.facts), f"{good} of {len(self.facts)} results found with the same digest.")
+
+    @property
+    def verified(self) -> bool:
+        return all(check.holds for check in self.checks)
+
+    @cached_property
+    def waits(self) -> list[Wait]:
+        """The waits that are bound to this revision."""
+        bound = Wait.objects.filter(run=self.run, checkpoint_revision=self.saved.revision)
+        return list(bound.select_related("tool_call").defer("tool_call__args").order_by("opened_at"))
+
+    @cached_property
+    def barrier(self) -> list[ToolCall]:
+        """The calls of the turn that the run is working off, in order."""
+        if self.snapshot is None:
+            return []
+        calls = ToolCall.objects.defer("args").in_bulk(list(self.snapshot.barrier))
+        return [calls[call] for call in self.snapshot.barrier if call in calls]
+
+    @cached_property
+    def intent(self) -> Intent | None:
+        return Intent.objects.filter(run=self.run, version=self.saved.intent_version).first()
+
+    @cached_property
+    def newest_intent(self) -> int:
+        """The version that the goal is at by now."""
+        return Intent.objects.filter(run=self.run).order_by("-version").values_list("version", flat=True)[0]
+
+    @property
+    def promises(self) -> list[Promise]:
+        return list(self.snapshot.contract.obligations) if self.snapshot else []
+
+    @property
+    def open_promises(self) -> list[Promise]:
+        return [promise for promise in self.promises if promise.status == ObligationStatus.OPEN]
+
+    @property
+    def next_step(self) -> str:
+        return NEXT[Phase(self.saved.phase)]
+
+    @property
+    def ended(self) -> bool:
+        return self.saved.phase in ENDED_PHASE
+
+    @cached_property
+    def saved_by(self) -> str:
+        """Who held the lease under the fence of this revision."""
+        taken = RunTransition.objects.filter(run=self.run, fence=self.saved.fence, to_status="RUNNING")
+        return taken.order_by("id").values_list("actor", flat=True).first() or ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two revisions side by side; `unreadable` says why they can't be compared."""
+
+    older: Checkpoint
+    newer: Checkpoint
+    difference: Difference | None
+    unreadable: str = ""
+
+
+def compared(run_id: UUID, one: Checkpoint, against: int) -> Comparison | None:
+    """The difference of two revisions of a run, the older one on the left. None if there is no such other revision."""
+    other = Checkpoint.objects.filter(run_id=run_id, revision=against).first()
+    if other is None or against == one.revision:
+        return None
+    older, newer = sorted((one, other), key=lambda saved: saved.revision)
+    try:
+        before, after = _body(older), _body(newer)
+    except Unreadable as error:
+        return Comparison(older, newer, None, str(error))
+    return Comparison(older, newer, difference(json_pieces(before), json_pieces(after)))
+
+
+def _body(saved: Checkpoint) -> dict[str, Any]:
+    try:
+        return checkpoint_view(saved)
+    except Unreadable as error:
+        raise Unreadable(error.kind, f"revision {saved.revision}, {error.found}") from error

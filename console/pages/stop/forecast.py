@@ -1,0 +1,195 @@
+"""What a stop means for a run: what stays, what may still land, what will not start. The same lists before and after."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from django.db.models import Q
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from approvals.models import Decision
+from checkpoints.models import Head, Obligation
+from checkpoints.selectors import head_of
+from checkpoints.states import ObligationStatus
+from console.pages import signs
+from console.templatetags.signalbox import exact, person
+from receipts.models import Attempt, Publication, ToolCall
+from receipts.states import UNSENT_CALL, CallStatus, PublicationStatus
+from runs.models import Budget, ControlRequest, Lease, Run
+from runs.selectors import latest_stop
+from runs.states import ENDED_RUN, OPEN_CONTROL, BudgetUnit
+
+SHOWN = 50  # items of one kind; the counts stay true
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing of a list. `attempt` adds when it was sent and when its time is up."""
+
+    lamp: str
+    icon: str
+    text: SafeString | str
+    why: SafeString | str = ""
+    attempt: Attempt | None = None
+
+
+@dataclass
+class Forecast:
+    """The three lists of one run, each read once, when it is asked."""
+
+    run: Run
+
+    @cached_property
+    def stop(self) -> ControlRequest | None:
+        """The newest stop of the run, open or over."""
+        return latest_stop(self.run)
+
+    @property
+    def stop_open(self) -> bool:
+        return self.stop is not None and self.stop.status in OPEN_CONTROL
+
+    @property
+    def ended(self) -> bool:
+        return self.run.status in ENDED_RUN
+
+    @cached_property
+    def lease(self) -> Lease:
+        return Lease.objects.get(run=self.run)
+
+    @cached_property
+    def head(self) -> Head:
+        return head_of(self.run.id)
+
+    # ── what stays ──────────────────────────────────────────────────────────────
+
+    @cached_property
+    def stays(self) -> list[Item]:
+        return [*self._published(), *self._results(), *self._decided(), self._revisions(), *self._spent()]
+
+    def _published(self) -> Iterator[Item]:
+        there = Publication.objects.filter(report_version__run=self.run, status=PublicationStatus.PUBLISHED)
+        for one in there.select_related("report_version").order_by("changed_at")[:SHOWN]:
+            version = one.report_version
+            link = f"{reverse('report', args=[version.report_id])}?version={version.version_no}"
+            text = format_html('<a href="{}">Report v{}</a>', link, version.version_no)
+            yield Item("neutral", "flag", text, format_html("{}, published", exact(one.channel, "line")))
+
+    def _results(self) -> Iterator[Item]:
+        calls = ToolCall.objects.filter(run=self.run, result__isnull=False).order_by("ordinal")
+        names = list(calls.values_list("step_name", flat=True)[: SHOWN + 1])
+        if names:
+            count = calls.count() if len(names) > SHOWN else len(names)
+            listed = format_html_join(", ", "{}", ((exact(name, "line"),) for name in names[:SHOWN]))
+            yield Item("neutral", "done", f"{count} call{_s(count)} with a result", listed)
+
+    def _decided(self) -> Iterator[Item]:
+        decisions = Decision.objects.filter(wait__run=self.run).select_related("wait__tool_call").order_by("at")
+        for one in decisions.defer("wait__tool_call__args")[:SHOWN]:
+            said = "approved" if one.verdict == "APPROVE" else "rejected"
+            step = exact(one.wait.tool_call.step_name, "line")
+            why = format_html("{} {} it; kept as evidence", person(one.actor), said)
+            yield Item("neutral", "person", format_html("A decision on {}", step), why)
+
+    def _revisions(self) -> Item:
+        link = reverse("checkpoints", args=[self.run.id])
+        text = format_html('<a href="{}">Revision{} 1{}</a>', link, _s(self.head.revision), _to(self.head.revision))
+        return Item("neutral", "station", text, "readable and comparable")
+
+    def _spent(self) -> Iterator[Item]:
+        budget = Budget.objects.filter(run=self.run, unit=BudgetUnit.TOOL_CALLS).first()
+        if budget is not None and budget.spent:
+            held = f"{budget.held_unknown} more held back until the outcome is known" if budget.held_unknown else ""
+            yield Item("neutral", "settled", f"{budget.spent} of {budget.cap} tool calls spent", held)
+
+    # ── what may still land ─────────────────────────────────────────────────────
+
+    @cached_property
+    def lands(self) -> list[Item]:
+        return [*map(_sent, self._attempts), *self._unknown()]
+
+    @cached_property
+    def _attempts(self) -> list[Attempt]:
+        """What was on its way when the stop was accepted; before a stop, what is on its way now."""
+        under_way = Q(outcome=None)
+        if self.stop is not None:
+            accepted = self.stop.accepted_at
+            under_way |= Q(dispatched_at__lt=accepted, finished_at__gte=accepted)
+        rows = Attempt.objects.filter(Q(tool_call__run=self.run) | Q(model_call__run=self.run))
+        rows = rows.filter(under_way).select_related("tool_call", "model_call").defer("tool_call__args")
+        return list(rows.order_by("dispatched_at")[:SHOWN])
+
+    def _unknown(self) -> Iterator[Item]:
+        """Calls that were unknown before the stop; those on their way are listed as attempts."""
+        listed = {attempt.tool_call_id for attempt in self._attempts}
+        calls = ToolCall.objects.filter(run=self.run, status=CallStatus.UNCERTAIN).defer("args").order_by("ordinal")
+        for call in calls[:SHOWN]:
+            if call.id not in listed:
+                why = "It may have happened already. It stays in the inbox for a verdict, although the run is over."
+                yield Item("unknown", "unknown", _call_link(call), why)
+
+    @property
+    def open_attempts(self) -> list[Attempt]:
+        return [attempt for attempt in self._attempts if attempt.outcome is None]
+
+    @property
+    def latest(self) -> datetime | None:
+        """When the last answer that is still awaited is out of time."""
+        deadlines = [attempt.deadline_at for attempt in self.open_attempts if attempt.deadline_at]
+        return max(deadlines) if deadlines else None
+
+    # ── what will not start ─────────────────────────────────────────────────────
+
+    @cached_property
+    def never(self) -> list[Item]:
+        statuses = [*UNSENT_CALL, CallStatus.CANCELLED] if self.stop else [*UNSENT_CALL]
+        calls = ToolCall.objects.filter(run=self.run, status__in=statuses).defer("args").order_by("ordinal")
+        unsent = [Item("neutral", "slash", _call_link(call), _why_not(call)) for call in calls[:SHOWN]]
+        if self.ended and self.run.status != "CANCELLED":
+            return unsent
+        turn = Item("neutral", "slash", "The next model call", "no further model call")
+        check = Item("neutral", "slash", "The check at the end", "whether everything promised is done")
+        return [*unsent, turn, check]
+
+    @cached_property
+    def open_promises(self) -> list[Obligation]:
+        rows = Obligation.objects.filter(run=self.run, status=ObligationStatus.OPEN)
+        return list(rows.order_by("promised_at", "id"))
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
+def _to(revision: int) -> str:
+    return f" to {revision}" if revision > 1 else ""
+
+
+def _call_link(call: ToolCall) -> SafeString:
+    return format_html('<a href="{}">{}</a>', reverse("call", args=[call.id]), exact(call.step_name, "line"))
+
+
+def _why_not(call: ToolCall) -> str:
+    if call.status == CallStatus.CANCELLED:
+        return "cancelled with no attempt" if call.attempts == 0 else "cancelled before its next attempt"
+    return f"{call.status.replace('_', ' ').lower()}, {'never sent' if call.attempts == 0 else 'not sent again'}"
+
+
+def _sent(attempt: Attempt) -> Item:
+    if attempt.tool_call is None:
+        turn = attempt.model_call.turn_no if attempt.model_call else 0
+        why = "Its answer may be stored; nothing of it starts." if attempt.outcome is None else "Its answer came."
+        return Item("neutral", "model", f"Model call {turn}", why, attempt)
+    text = format_html("{}, attempt {}", _call_link(attempt.tool_call), attempt.attempt_no)
+    if attempt.outcome is None:
+        return Item("clear", "sent", text, "Sent. Stopping cannot call it back.", attempt)
+    sign = signs.ATTEMPT[attempt.outcome]
+    said = {
+        "OK": "It answered: done. Stored as happened.",
+        "ERROR_FINAL": "It answered: refused. Stored as failed.",
+        "ERROR_RETRYABLE": "It answered: not now. It is not sent again.",
+        "NO_RESPONSE": "It did not answer. It stays in the inbox for a verdict, although the run is over.",
+    }[attempt.outcome]
+    return Item(sign.lamp, sign.icon, text, said, attempt)
