@@ -1,10 +1,8 @@
 """F08: the same run is delivered eight times at once. One worker takes it, the others find nothing to do."""
 
 import pytest
-from celery import current_app
 from django.db import transaction
 
-from runs.wakeups import LOOK_TASK
 from tests.scenarios.records import Records
 from tests.scenarios.world import POOL, WORKERS, World
 from tests.waiting import wait_until
@@ -17,13 +15,13 @@ DELIVERIES = 8
 def test_one_delivery_takes_the_run(world: World) -> None:
     assert WORKERS * POOL >= DELIVERIES
     world.stop_beat()  # so that no sweep delivers it as well
-    wait_until(lambda: deliveries(world)[1] == 0, "the workers are idle")
-    before, _ = deliveries(world)
+    wait_until(lambda: world.deliveries()[1] == 0, "the workers are idle")
+    before, _ = world.deliveries()
     with transaction.atomic():
-        transaction.on_commit(lambda: deliver(str(run_id)))
+        transaction.on_commit(lambda: world.deliver(run_id, DELIVERIES))
         run_id = world.start_run()  # its own hint is one more
     world.open_wait(run_id)
-    wait_until(lambda: deliveries(world) == (before + DELIVERIES + 1, 0), "every delivery is worked off")
+    wait_until(lambda: world.deliveries() == (before + DELIVERIES + 1, 0), "every delivery is worked off")
 
     records = Records(run_id)
     assert records.transitions == [
@@ -37,16 +35,3 @@ def test_one_delivery_takes_the_run(world: World) -> None:
     assert set(records.turns) == {("SEALED", 1)}
     assert records.refusals == []
     assert world.readings(records.call("fetch_reference")) == 1
-
-
-def deliver(run_id: str) -> None:
-    for _ in range(DELIVERIES):
-        current_app.send_task(LOOK_TASK, args=[run_id])
-
-
-def deliveries(world: World) -> tuple[int, int]:
-    """How many deliveries the workers have taken so far, and how many they are working on."""
-    asked = current_app.control.inspect(destination=world.nodes, timeout=5)
-    stats, active, reserved = asked.stats(), asked.active(), asked.reserved()
-    taken = sum(stats[node]["total"].get(LOOK_TASK, 0) for node in world.nodes)
-    return taken, sum(len(active[node]) + len(reserved[node]) for node in world.nodes)

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
+from celery import current_app
 from django.db import transaction
+from kombu import Connection
 
 from accounts.errors import Refused
 from accounts.models import Tenant
@@ -23,6 +25,7 @@ from approvals.states import DecisionVerdict
 from receipts.models import ToolCall
 from receipts.states import FollowUp, Verdict
 from runs.models import Lease, Run
+from runs.wakeups import LOOK_TASK
 from runtime.services import (
     GoalRevised,
     Reconciled,
@@ -216,6 +219,24 @@ class World:
             return run if run.status in statuses else None
 
         return wait_until(reached, f"run {run_id} is {' or '.join(statuses)}", seconds)  # type: ignore[return-value]
+
+    def deliveries(self) -> tuple[int, int]:
+        """How many hints the workers have taken so far, and how many tasks they are working on."""
+        with self._broker() as broker:
+            asked = current_app.control.inspect(destination=self.nodes, timeout=5, connection=broker)
+            stats, active, reserved = asked.stats(), asked.active(), asked.reserved()
+        taken = sum(stats[node]["total"].get(LOOK_TASK, 0) for node in self.nodes)
+        return taken, sum(len(active[node]) + len(reserved[node]) for node in self.nodes)
+
+    def deliver(self, run_id: UUID, times: int) -> None:
+        """Send the hint of a run so many times."""
+        with self._broker() as broker:
+            for _ in range(times):
+                current_app.send_task(LOOK_TASK, args=[str(run_id)], connection=broker)
+
+    def _broker(self) -> Connection:
+        """A fresh connection: the ones that this process keeps may be to a broker that a test has killed."""
+        return current_app.connection_for_write()
 
     def wait_fence(self, run_id: UUID, fence: int) -> None:
         """Wait until the lease has been taken under at least this fence."""
