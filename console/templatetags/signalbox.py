@@ -55,10 +55,12 @@ def live_panel(panel_id: str, url: str, topics: str) -> SafeString:
 def swap_link(url: str, panel_id: str, trigger: str = "click") -> SafeString:
     """The attributes of a link that swaps the panel which asks for itself, and works as a plain link without script.
 
+    It takes the place of what the panel itself is asking; such a panel carries data-here, so that it goes on from there.
     Rows of a list take `trigger="preview"`: list.js sends it for a click and for j and k where there is room.
     """
     attributes = (
-        'href="{0}" hx-get="{0}" hx-target="#{1}" hx-swap="morph:outerHTML" hx-replace-url="true" hx-trigger="{2}"'
+        'href="{0}" hx-get="{0}" hx-target="#{1}" hx-swap="morph:outerHTML" hx-replace-url="true" hx-trigger="{2}" '
+        'hx-sync="#{1}:replace"'
     )
     return format_html(attributes, url, panel_id, trigger)
 

@@ -101,6 +101,15 @@
     if (frozen === null) topics().forEach((topic) => announce(topic));
   }
 
+  // While the line is down every panel asks; else only one that draws what goes on right now, as it draws on.
+  function beat() {
+    if (downSince) askAll();
+    else if (frozen === null) {
+      const drawing = [...document.querySelectorAll("[data-beat]")].flatMap((panel) => panel.dataset.live.split(" "));
+      drawing.forEach((topic) => announce(topic));
+    }
+  }
+
   function subscribe() {
     if (socket && socket.readyState === WebSocket.OPEN) {
       socket.send(JSON.stringify({ subscribe: topics(), since: seen }));
@@ -152,6 +161,10 @@
 
   const isPanel = (event) => Boolean(event.target.closest && event.target.closest("[data-live]"));
 
+  // A panel marked data-here shows what the address bar says now, also when it had to wait for its turn.
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (event.detail.elt.hasAttribute("data-here")) event.detail.path = location.pathname + location.search;
+  });
   document.addEventListener("htmx:beforeRequest", (event) => { if (isPanel(event)) asking += 1; });
   document.addEventListener("htmx:afterRequest", (event) => {
     if (!isPanel(event)) return;
@@ -160,6 +173,8 @@
     show();
   });
   document.addEventListener("htmx:sendError", () => setOffline(true));
+  // What a reader has opened stays open when its panel is drawn anew.
+  Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => name !== "open" || element.tagName !== "DETAILS";
   // A panel that was led to the sign-in page must not show it inside the page.
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (isPanel(event) && event.detail.xhr.status >= 400) event.detail.shouldSwap = false;
@@ -205,6 +220,6 @@
     if (!document.querySelector("[data-live-state]")) return;
     connect();
     show();
-    setInterval(() => { if (downSince && !ended && !document.hidden) askAll(); }, POLL);
+    setInterval(() => { if (!ended && !document.hidden) beat(); }, POLL);
   });
 })();

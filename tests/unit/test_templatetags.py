@@ -35,7 +35,7 @@ XSS = [
     "]]><![CDATA[<b>",
     "\x00<b\x00>",
 ]
-TAGS_OF_EXACT = re.compile(r'</?bdi( dir="ltr")?>|<span class="inv( inv--plain)?"( title="[^"<>]*")?>|</span>')
+TAGS_OF_EXACT = re.compile(r'</?bdi( dir="ltr")?>|<span class="inv( inv--plain| inv--line)?"( title="[^"<>]*")?>|</span>')
 
 
 def shown(html: str) -> str:
@@ -177,7 +177,7 @@ def test_arguments_keep_order_types_and_bytes() -> None:
         ("t", "string, 5"),
     ]
     assert shown(rows[6].value) == '"9007199254740993001" too big for a number, so a string'
-    assert shown(rows[7].value) == '"x\\"\\\\LF\ny"'
+    assert shown(rows[7].value) == '"x\\"\\\\↵\ny"'
 
 
 def test_odd_characters_of_a_key_count() -> None:

@@ -61,13 +61,24 @@ class Label:
 
 @dataclass(frozen=True)
 class Station:
-    x: float
+    """Revisions near each other as one sign, from `start` to `end`: a pill, or a wider one where they spread."""
+
+    start: float
+    end: float
     y: float
     text: str
     title: str
     key: str
     head: bool
     picked: bool
+
+    @property
+    def x(self) -> float:
+        return round((self.start + self.end) / 2, 2)
+
+    @property
+    def spreads(self) -> bool:
+        return (self.end - self.start) * 7.68 > self.size - 17
 
     @property
     def half(self) -> float:
@@ -186,11 +197,7 @@ class Drawing:
             going = after is None and self.live
             until = after.at if after else (self.end if self.live else move.at)
             x, width = self.reach(move.at, until)
-            words = (
-                f"{move.to_status.capitalize()}, {span(until - move.at)}"
-                if until > move.at
-                else move.to_status.capitalize()
-            )
+            words = move.to_status.capitalize() + (f", {span(until - move.at)}" if until > move.at else "")
             shapes = _STATUS_SHAPES if going else _PAST_SHAPES
             lane.bars.append(Bar(x, width, 22, 6, shapes.get(move.to_status, "bar bar--light"), words))
             anchor = (100.0, "end") if going and x + len(words) * CHAR > 100 else (x, "start")
@@ -227,7 +234,7 @@ class Drawing:
         """Events in order, those that would be drawn over each other as one group."""
         group: list[Event] = []
         for event in events:
-            if group and self.scale.x(event.at) - self.scale.x(group[0].at) > NEAR:
+            if group and self.scale.x(event.at) - self.scale.x(group[-1].at) > NEAR:
                 yield group
                 group = []
             group.append(event)
@@ -243,8 +250,8 @@ class Drawing:
             text = str(first) if first == last else f"{first}–{last}"
             title = f"Revision {text}, {group[-1].subject.phase}"
             chosen = self._has(group)
-            x = self.scale.x(group[-1].at)
-            lane.stations.append(Station(x, 18, text, title, group[-1].key, last == head, chosen))
+            start, end = self.scale.x(group[0].at), self.scale.x(group[-1].at)
+            lane.stations.append(Station(start, end, 18, text, title, group[-1].key, last == head, chosen))
         lane.rails = [(a.x, b.x) for a, b in pairwise(lane.stations)]
         if lane.stations and self.live:
             lane.rails.append((lane.stations[-1].x, self.scale.x(self.end)))

@@ -1,0 +1,211 @@
+"""What the scripts do, in a real browser against the real web server: lists that stay put, keys, live panels, gates."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
+from django.db import connection
+from django.utils import timezone
+from playwright.sync_api import Browser, FilePayload, Page, expect
+
+from accounts.models import Tenant
+from accounts.services import member_set, tenant_create
+from approvals.models import Wait
+from runs.live import CHANNEL
+from runs.models import Run
+from tests.pages import story
+from tests.pages.conftest import ALL
+from tests.stack import Stack
+
+pytestmark = [pytest.mark.browser, pytest.mark.process]
+
+
+@pytest.fixture
+def tenant(live_database: str) -> Tenant:
+    return tenant_create(slug="funds", name="funds")
+
+
+@pytest.fixture
+def page(stack: Stack, browser: Browser, tenant: Tenant) -> Iterator[Page]:
+    """A page of a signed-in person, in a zone that is not the server's. Script errors and CSP violations fail the test."""
+    stack.start_web()
+    membership = member_set(tenant=tenant, username="mo.okafor", password=None, roles=ALL)
+    session = SessionStore()
+    session[SESSION_KEY] = str(membership.user.pk)
+    session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
+    session[HASH_SESSION_KEY] = membership.user.get_session_auth_hash()
+    session.create()
+    context = browser.new_context(viewport={"width": 1440, "height": 1000}, timezone_id="Asia/Kolkata")
+    context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": str(session.session_key), "url": stack.url}])
+    opened = context.new_page()
+    wrong: list[str] = []
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
+    yield opened
+    context.close()
+    assert wrong == []
+
+
+def hint(run: Run) -> None:
+    """The hint that a commit sends. Not through this process's outbox: its connection is to the database of another test."""
+    payload = json.dumps({"tenant": str(run.tenant_id), "run": str(run.id)})
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s::text, %s::text)", [CHANNEL, payload])
+
+
+def opened(page: Page, stack: Stack, path: str) -> None:
+    """Open a page and wait until its line is live."""
+    page.goto(stack.url + path)
+    expect(page.locator("[data-live-state]")).to_have_attribute("data-live-state", "live")
+
+
+def test_a_list_stays_put_until_it_is_asked(page: Page, stack: Stack, tenant: Tenant) -> None:
+    now = timezone.now()
+    story.waiting(tenant, now - timedelta(minutes=5), "First")
+    opened(page, stack, "inbox/")
+    expect(page.locator("[data-row]")).to_have_count(1)
+
+    second, wait = story.waiting(tenant, now - timedelta(minutes=4), "Second")
+    hint(second.run)
+    expect(page.locator("[data-news]")).to_contain_text("1 new item came in. The list has not moved.")
+    expect(page.locator("[data-row]")).to_have_count(1)
+    expect(page.locator("#inbox-count")).to_have_text("2")
+    expect(page).to_have_title("(2) Inbox · Signalbox")
+
+    page.keyboard.press("u")
+    expect(page.locator("[data-row]")).to_have_count(2)
+    expect(page.locator("[data-news]")).to_be_hidden()
+
+    Wait.objects.filter(id=wait.id).update(status="CANCELLED", closed_at=now)
+    hint(second.run)
+    expect(page.locator(f"#row-wait-{wait.id}")).to_have_class(re.compile("is-gone"))
+    expect(page.locator("[data-row]")).to_have_count(2)
+
+
+def test_keys_move_and_open_and_decide_nothing(page: Page, stack: Stack, tenant: Tenant) -> None:
+    now = timezone.now()
+    for minutes in (5, 4, 3):
+        story.waiting(tenant, now - timedelta(minutes=minutes), f"Pair {minutes}")
+    opened(page, stack, "inbox/")
+    page.keyboard.press("j")
+    expect(page.locator("#inbox-item")).to_contain_text("2 of 3")
+    assert "item=wait-" in page.url
+    page.keyboard.press("k")
+    expect(page.locator("#inbox-item")).to_contain_text("1 of 3")
+    page.keyboard.press("/")
+    page.keyboard.type("jja")
+    assert page.input_value("#search") == "jja"
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    page.wait_for_url("**/runs/")
+    assert Wait.objects.filter(status="OPEN").count() == 3
+
+
+def test_a_live_panel_changes_and_keeps_what_stayed(page: Page, stack: Stack, tenant: Tenant) -> None:
+    told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
+    opened(page, stack, f"runs/{told.run.id}/")
+    page.evaluate("window.kept = document.querySelector('h1')")
+    told.status("QUEUED")
+    told.move(300, "WAITING", "QUEUED", "DECISION", "person:mo.okafor")
+    hint(told.run)
+    expect(page.locator(".head .chip")).to_have_text("QUEUED")
+    assert page.evaluate("window.kept === document.querySelector('h1')")
+
+
+def test_frozen_pages_count_what_waits(page: Page, stack: Stack, tenant: Tenant) -> None:
+    told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
+    opened(page, stack, f"runs/{told.run.id}/")
+    page.keyboard.press("f")
+    told.status("QUEUED")
+    hint(told.run)
+    state = page.locator("[data-live-state]")
+    expect(state).to_contain_text("wait")
+    expect(page.locator(".head .chip")).to_have_text("WAITING")
+    page.get_by_role("button", name="Follow").click()
+    expect(page.locator(".head .chip")).to_have_text("QUEUED")
+    expect(state).to_contain_text("Live")
+
+
+def test_events_open_beside_the_axis_with_their_url(page: Page, stack: Stack, tenant: Tenant) -> None:
+    told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
+    opened(page, stack, f"runs/{told.run.id}/?event=rev-3")
+    page.keyboard.press("l")
+    expect(page.locator(".aside h2")).not_to_contain_text("Revision 3")
+    page.keyboard.press("h")
+    expect(page.locator(".aside h2")).to_contain_text("Revision 3 saved")
+    assert "event=rev-3" in page.url
+    page.locator(".plot a[href*='event=rev-1']").first.dispatch_event("click")
+    expect(page.locator(".aside h2")).to_contain_text("Revision 1 saved")
+
+
+def test_times_read_in_the_readers_zone(page: Page, stack: Stack, tenant: Tenant) -> None:
+    told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
+    opened(page, stack, f"runs/{told.run.id}/")
+    expect(page.locator("[data-clock] span")).to_have_text("UTC+5:30")
+    shown = page.locator(".head__say time").last
+    at = shown.get_attribute("datetime") or ""
+    expected = page.evaluate("(at) => new Date(at).toTimeString().slice(0, 8)", at)
+    assert expected in shown.inner_text()
+
+
+def test_a_lost_server_is_said_and_switches_forms_off(page: Page, stack: Stack, tenant: Tenant) -> None:
+    told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
+    opened(page, stack, f"runs/{told.run.id}/goal/")
+    page.fill("#goal", "Typed before the line was cut.")
+    page.fill("#reason", "A reason.")
+    next(process for process in stack.processes if process.name == "web").kill()
+    state = page.locator("[data-live-state]")
+    expect(state).to_have_attribute("data-live-state", "offline", timeout=15000)
+    expect(page.locator("[data-off-notice]")).to_contain_text("Offline since")
+    page.get_by_role("button", name="Revise the goal").click()
+    assert page.input_value("#goal") == "Typed before the line was cut."
+    assert page.url.endswith("/goal/")
+
+
+def test_an_ended_session_is_said(page: Page, stack: Stack, tenant: Tenant) -> None:
+    told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
+    opened(page, stack, "inbox/")
+    page.context.clear_cookies()
+    hint(told.run)
+    expect(page.locator("[data-live-state]")).to_have_attribute("data-live-state", "ended")
+    expect(page.locator("[data-off-notice]")).to_contain_text("Your session has ended.")
+    expect(page.locator("[data-row]")).to_have_count(1)
+
+
+def test_the_theme_is_remembered(page: Page, stack: Stack, tenant: Tenant) -> None:
+    opened(page, stack, "")
+    page.locator(".menu--person summary").click()
+    page.locator('.menu--person [data-theme-choice="dark"]').click()
+    page.reload()
+    assert page.get_attribute("html", "data-theme") == "dark"
+    page.evaluate("localStorage.clear()")
+
+
+@pytest.mark.parametrize("width", [390, 720, 1440])
+def test_nothing_scrolls_sideways(page: Page, stack: Stack, tenant: Tenant, width: int) -> None:
+    now = timezone.now()
+    waiting, _ = story.waiting(tenant, now - timedelta(minutes=5), "A long title " * 12)
+    story.unknown(tenant, now - timedelta(minutes=9))
+    page.set_viewport_size({"width": width, "height": 900})
+    for path in ("", "inbox/", "runs/", "runs/new/", f"runs/{waiting.run.id}/", "design/"):
+        page.goto(stack.url + path)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+def test_a_refused_upload_keeps_the_chosen_files(page: Page, stack: Stack, tenant: Tenant) -> None:
+    opened(page, stack, "runs/new/")
+    good: FilePayload = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"date,fund,company,ticker,weight(%)\n"}
+    page.set_input_files("#file-a", good)
+    page.set_input_files("#file-b", {**good, "name": "b.csv"})
+    page.fill("#goal", "My goal.")
+    page.get_by_role("button", name="Start the run").click()
+    expect(page.locator("#new-refusal")).to_contain_text("No run was started.")
+    assert page.evaluate("document.getElementById('file-b').files.length") == 1
+    assert page.input_value("#goal") == "My goal."
+    assert not Run.objects.exists()
