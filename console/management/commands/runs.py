@@ -153,7 +153,7 @@ def _upload(name: str, path: Path) -> Upload:
             size = max(len(data), os.fstat(file.fileno()).st_size)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise Answered(FileUnreadable({"path": path, "reason": reason})) from error
+        raise Answered(FileUnreadable({"path": str(path), "reason": reason})) from error
     refused = too_big(name, size)
     if refused is not None:
         raise Answered(refused)

@@ -1,0 +1,46 @@
+"""One database and one outside world for the tests of the doors; each test makes the runs that it changes."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.test import override_settings
+from pytest_django import DjangoDbBlocker
+
+from approvals.models import Wait
+from receipts.models import ToolCall
+from runs.models import Run
+from tests.doors.world import Doors, make_doors
+from tests.services import Services, cloned_database
+from tests.unit.outside_world import outside_world
+
+
+@pytest.fixture(scope="package")
+def doors(
+    services: Services, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Doors]:
+    folder = tmp_path_factory.mktemp("outside")
+    with (
+        cloned_database(services),
+        django_db_blocker.unblock(),
+        outside_world(folder) as outside,
+        override_settings(OUTSIDE_URL=outside.url),
+    ):
+        yield make_doors(outside)
+
+
+@pytest.fixture(scope="package")
+def waiting(doors: Doors) -> Wait:
+    """An open wait that no test decides."""
+    return doors.waiting()
+
+
+@pytest.fixture(scope="package")
+def unknown(doors: Doors) -> ToolCall:
+    """A call of unknown outcome that no test reconciles."""
+    return doors.unknown()
+
+
+@pytest.fixture(scope="package")
+def completed(doors: Doors) -> Run:
+    """A run that is over."""
+    return doors.completed()
