@@ -1,5 +1,7 @@
 """Which consumer serves which WebSocket path."""
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-websocket_urlpatterns: list[URLPattern] = []
+from runs.consumers import LiveConsumer
+
+websocket_urlpatterns: list[URLPattern] = [path("ws/live/", LiveConsumer.as_asgi(), name="live")]

@@ -1,0 +1,156 @@
+"""The live socket. The browser names topics and gets hints; the content it fetches over HTTP, under all of HTTP's rules.
+
+From the browser: {"subscribe": [topic, …]}, which replaces the topics. Topics are `runs`, `inbox` and `run:ID`.
+To the browser: {"subscribed": […], "refused": […]} after each of those, {"kind", "id"?, "seq"} when a topic changed, and
+{"kind": "resync", "seq"} when hints may have been lost. `seq` counts on this connection (ruling 20).
+"""
+
+import asyncio
+import json
+from uuid import UUID
+
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+
+from accounts.errors import NotFound
+from accounts.selectors import signed_in
+from accounts.states import Actor, Permission
+from runs.canonical import NotCanonical, parse
+from runs.consumers.hub import SESSION_ENDED, hub
+from runs.selectors import access_run
+
+UNREADABLE = 4400
+MAX_MESSAGE_BYTES = 16 * 1024
+MAX_TOPICS = 50
+LISTS = frozenset({"runs", "inbox"})
+RESYNC = "resync"
+
+
+class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
+    """One browser tab. What waits to be sent is a set of topics, so a slow reader delays nobody and fills nothing."""
+
+    session_key: str
+    actor: Actor
+
+    async def connect(self) -> None:
+        """Accept a member's session; refuse everybody else before the handshake ends."""
+        self.topics: frozenset[str] = frozenset()
+        self.waiting: dict[str, None] = {}
+        self.wake = asyncio.Event()
+        self.closing: int | None = None
+        self.sender: asyncio.Task[None] | None = None
+        self.session_key = self.scope["session"].session_key or ""
+        person = (await database_sync_to_async(signed_in)([self.session_key])).get(self.session_key)
+        if person is None:
+            await self.close(SESSION_ENDED)
+            return
+        self.actor = person
+        await self.accept()
+        hub().join(self)
+        self.sender = asyncio.create_task(self._send_waiting())
+
+    async def disconnect(self, code: int) -> None:
+        """The other side is gone, or we have closed."""
+        if self.sender is not None:
+            hub().leave(self)
+            self.sender.cancel()
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """Replace the topics with those asked for that the person may see; a foreign run is refused like a missing one."""
+        asked = _asked_topics(text_data or "")
+        if asked is None:
+            self.end(UNREADABLE)
+            return
+        granted = self.topics & asked
+        granted |= await database_sync_to_async(_granted)(self.actor, asked - granted)
+        if self.closing is not None:
+            return
+        added, self.topics = granted - self.topics, granted
+        answer = {"subscribed": sorted(granted), "refused": sorted(asked - granted)}
+        await self.send(text_data=json.dumps(answer))
+        self._tell_missed(added)
+
+    def _tell_missed(self, added: frozenset[str]) -> None:
+        """What changed between the drawing of the page and this moment would otherwise never be heard."""
+        if not added:
+            return
+        recent = hub().recent(self.actor)
+        if recent is None:
+            self.ask_again()
+        else:
+            self._hint(added & {topic for run_id in recent for topic in _topics_of(run_id)})
+
+    # ── what the hub calls ──
+
+    def changed(self, run_id: str) -> None:
+        self._hint(self.topics & _topics_of(run_id))
+
+    def ask_again(self) -> None:
+        self._hint(frozenset({RESYNC}))
+
+    def end(self, code: int) -> None:
+        self.closing = code
+        self.topics = frozenset()
+        self.wake.set()
+
+    # ── sending ──
+
+    def _hint(self, topics: frozenset[str]) -> None:
+        self.waiting |= dict.fromkeys(sorted(topics))
+        self.wake.set()
+
+    async def _send_waiting(self) -> None:
+        """The only task that sends hints. It waits for this one reader; meanwhile topics gather, each once."""
+        sequence = 0
+        try:
+            while self.closing is None:
+                await self.wake.wait()
+                self.wake.clear()
+                while self.waiting and self.closing is None:
+                    kind, _, run_id = self._next().partition(":")
+                    sequence += 1
+                    hint = {"kind": kind, "id": run_id, "seq": sequence} if run_id else {"kind": kind, "seq": sequence}
+                    await self.send(text_data=json.dumps(hint))
+            await self.close(self.closing)
+        except OSError:
+            return  # the other side is gone; disconnect() follows
+
+    def _next(self) -> str:
+        if RESYNC in self.waiting:
+            self.waiting.clear()
+            return RESYNC
+        topic = next(iter(self.waiting))
+        del self.waiting[topic]
+        return topic
+
+
+def _topics_of(run_id: str) -> frozenset[str]:
+    """The topics that a change of a run is about: whatever changes in a run may change both lists."""
+    return LISTS | {f"run:{run_id}"}
+
+
+def _asked_topics(text: str) -> frozenset[str] | None:
+    """The topics that a message names, or None for a message that is not understood."""
+    try:
+        message = parse(text, max_bytes=MAX_MESSAGE_BYTES)
+    except NotCanonical:
+        return None
+    topics = message.get("subscribe") if isinstance(message, dict) else None
+    if not isinstance(topics, list) or len(topics) > MAX_TOPICS or not all(isinstance(one, str) for one in topics):
+        return None
+    return frozenset(topics)
+
+
+def _granted(actor: Actor, topics: frozenset[str]) -> frozenset[str]:
+    """Those of the topics that the person may hear of. Runs go through `access_run`."""
+    return frozenset(topic for topic in topics if _may_hear(actor, topic))
+
+
+def _may_hear(actor: Actor, topic: str) -> bool:
+    if topic in LISTS:
+        return actor.may(Permission.READ)
+    kind, _, named = topic.partition(":")
+    try:
+        return kind == "run" and named == str(access_run(actor=actor, id=UUID(named)).id)
+    except (ValueError, NotFound):
+        return False
