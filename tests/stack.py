@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,7 @@ class Stack:
         self.processes.append(process)
         return process
 
-    def _wait(self, process: Process, ready: Any) -> None:
+    def _wait(self, process: Process, ready: Callable[[], object]) -> None:
         wait_until(lambda: ready() or process.child.has_ended(), f"{process.name} answers", seconds=60)
         assert not process.child.has_ended(), f"{process.name} ended:\n{process.child.last_lines()}"
 
