@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import signal
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -78,6 +79,19 @@ def test_a_decision_is_accepted_while_the_broker_is_dead(world: World, dead_brok
     assert Records(run_id).transitions[-1] == ("QUEUED", "DECISION", None)
 
     dead_broker.start_broker()
+    world.wait_status(run_id, "COMPLETED")
+    assert world.executions(Records(run_id).call(POST)) == 1
+
+
+@pytest.mark.matrix
+def test_a_decision_is_accepted_while_the_broker_hangs(world: World, services: Services) -> None:
+    run_id, wait = world.run_to_wait()
+    services.broker.send(signal.SIGSTOP)
+    try:
+        world.approve(wait)
+        assert Records(run_id).decisions == [("APPROVE", "person:operator")]
+    finally:
+        services.broker.send(signal.SIGCONT)
     world.wait_status(run_id, "COMPLETED")
     assert world.executions(Records(run_id).call(POST)) == 1
 
