@@ -24,7 +24,9 @@ SAMPLES = {"a": SAMPLE_DIR / "larch-2026-06-30.csv", "b": SAMPLE_DIR / "maple-20
 
 class Command(BaseCommand):
     requires_system_checks = []
-    help = "Make the tour's tenant, its operator and a first run. SIGNALBOX_TOUR_PASSWORD becomes the operator's password."
+    help = (
+        "Make the tour's tenant, its operator and a first run. SIGNALBOX_TOUR_PASSWORD becomes the operator's password."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--migrate", action="store_true", help="bring the tables up to date first")
