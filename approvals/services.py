@@ -8,6 +8,7 @@ from uuid import UUID
 from cryptography.exceptions import InvalidTag
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from accounts.audit import audit_append, audit_refused
 from accounts.errors import Invalid, NotAllowed, Refused
@@ -278,8 +279,9 @@ def wait_invalidate(wait: Wait, *, why: str) -> None:
 
 
 def wait_consume(wait: Wait, *, fence: int) -> bool:
-    """Consume a decided wait and its wakeup under the fence. False when it is no longer decided."""
-    changed = Wait.objects.filter(id=wait.id, status=wait.status).update(status=WaitStatus.CONSUMED)
+    """Consume a decided wait and its wakeup under the fence. False when it is no longer decided, or no longer valid."""
+    usable = Q(valid_until=None) | Q(valid_until__gt=ClockTimestamp())
+    changed = Wait.objects.filter(usable, id=wait.id, status=wait.status).update(status=WaitStatus.CONSUMED)
     wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.CONSUMED, fence=fence)
     return bool(changed)
 

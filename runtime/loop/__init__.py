@@ -12,13 +12,14 @@ from uuid import UUID
 
 from django.db import transaction
 
+from checkpoints.errors import Unreadable
 from checkpoints.states import Phase
 from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.leases import lease_acquire, lease_lock
 from runs.services import refusal_record
 from runs.states import Holding, RefusalKind
-from runtime.ending import adopt, stop
+from runtime.ending import adopt, refuse_resume, stop
 from runtime.heartbeat import Heartbeat
 from runtime.loop.act import await_result
 from runtime.loop.route import route
@@ -77,7 +78,11 @@ def _step(session: Session) -> bool:
     if session.heartbeat.stop_seen and session.sending is None:
         stop(session.holding)
         return False
-    return STEPS[session.snapshot.phase](session)
+    try:
+        return STEPS[session.snapshot.phase](session)
+    except Unreadable as error:
+        refuse_resume(session.holding, error.kind, error.found)
+        return False
 
 
 def owner_name() -> str:

@@ -5,7 +5,8 @@ from typing import Any
 
 from django.db import transaction
 
-from approvals.services import wait_consume
+from approvals.services import arguments_intact, wait_consume
+from checkpoints.errors import Unreadable
 from checkpoints.statements import Candidate, prepare, save_params
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import call_arguments
@@ -24,9 +25,9 @@ from runtime.statements import DISPATCH_AGAIN, DISPATCH_CALL, Written, write
 
 
 class _NotSent(Exception):
-    """Rolls the dispatch back: new work may not start now."""
+    """Rolls the dispatch back: new work may not start now or, without `written`, the approval can't be used any more."""
 
-    def __init__(self, written: Written) -> None:
+    def __init__(self, written: Written | None = None) -> None:
         super().__init__()
         self.written = written
 
@@ -35,7 +36,8 @@ def dispatch_first(session: Session, call: Any, *, authorised_by: str, wait: Any
     """Send a recorded call for the first time. One commit: [wait and wakeup CONSUMED, claim, call DISPATCHED with its
     attempt, publication DISPATCHED, head AWAITING_TOOL_RESULT, budget] (ruling 4).
 
-    Returns False when the run was given back instead.
+    Returns False when the run was given back instead. An approval that has lapsed since it was checked is not used: the
+    next step looks at it again.
     """
     tool, args = bound_tool(session, call)
     snapshot = session.next_snapshot(Phase.AWAITING_TOOL_RESULT, node="act")
@@ -48,14 +50,14 @@ def dispatch_first(session: Session, call: Any, *, authorised_by: str, wait: Any
             if lease_lock(session.holding) is None:
                 raise LeaseLost
             if wait is not None and not wait_consume(wait, fence=session.holding.fence):
-                raise LeaseLost
+                raise _NotSent
             prepare_effect(session, call, tool, args)
             reach("inside_dispatch_tx", call.tool)
             written = write(DISPATCH_CALL, params | purse.params())
             if written.started is None:
                 raise _NotSent(written)
     except _NotSent as refused:
-        return not_started(session, refused.written)
+        return refused.written is None or not_started(session, refused.written)
     if wait is not None:
         reach("after_wake_consumed", call.tool)
     session.moved(snapshot, prepared.digest)
@@ -64,22 +66,33 @@ def dispatch_first(session: Session, call: Any, *, authorised_by: str, wait: Any
 
 
 def dispatch_again(session: Session, call: Any, *, authorised_by: str) -> bool:
-    """Send the same logical call another time: same id, same key, one attempt more. The head does not move."""
+    """Send the same logical call another time: same id, same key, one attempt more. The head does not move.
+
+    Where a verdict on the call came in between, nothing is written and the next step looks at it again.
+    """
     tool, args = bound_tool(session, call)
     params = fence_params(session.holding) | _dispatch_params(call, tool, authorised_by, ["UNCERTAIN", "RETRY_WAIT"])
     purse = Purse().reserve(call.id, call.attempts + 1, TOOL_RESERVE)
-    written = write(DISPATCH_AGAIN, params | purse.params())
+    with transaction.atomic():
+        written = write(DISPATCH_AGAIN, params | purse.params())
+        if written.started is None:
+            transaction.set_rollback(True)
     if written.started is None:
-        return not_started(session, written)
+        return written.go or not_started(session, written)
     _now_sending(session, call, tool, args, written)
     return True
 
 
 def bound_tool(session: Session, call: Any) -> tuple[Tool, Arguments]:
-    """The pinned tool of a stored call, and its arguments read back from the stored canonical bytes."""
+    """The pinned tool of a stored call, and its arguments read back from the stored canonical bytes.
+
+    Raises Unreadable where these are not the bytes that the call was recorded with.
+    """
     tool = tool_of(session.spec, call.tool)
     if tool is None:
         raise LookupError(f"the pinned agent version has no tool {call.tool}")
+    if not arguments_intact(call):
+        raise Unreadable("DIGEST_MISMATCH", f"the arguments of call {call.id} are not the recorded ones")
     return tool, tool.arguments.model_validate(json.loads(call_arguments(call)))
 
 
