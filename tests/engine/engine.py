@@ -189,3 +189,17 @@ def sql(statement: str, *params: Any) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, list(params))
         return cursor.fetchall() if cursor.description else []
+
+
+def counts() -> dict[str, int]:
+    """How many rows each table of the engine has."""
+    tables = sql(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^(accounts|runs|receipts|checkpoints|approvals)_' "
+        "ORDER BY relname"
+    )
+    return {table: sql(f"SELECT count(*) FROM {table}")[0][0] for (table,) in tables}
+
+
+def added(before: dict[str, int]) -> dict[str, int]:
+    """How many rows each table has gained (or lost) since, where that is not none."""
+    return {table: count - before[table] for table, count in counts().items() if count != before[table]}

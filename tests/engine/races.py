@@ -4,8 +4,10 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, TypeVar
 
+import pytest
 from django.db import connection, connections, transaction
 
 from tests.waiting import wait_until
@@ -88,23 +90,40 @@ def terminate(pid: int) -> None:
 
 
 class Gate:
-    """A place where an act stops until the test lets it go on."""
+    """A place where acts stop until the test lets them go on."""
 
-    def __init__(self) -> None:
-        self._reached = threading.Event()
+    def __init__(self, parties: int = 1) -> None:
+        self._reached = threading.Barrier(parties + 1)
         self._open = threading.Event()
 
     def __call__(self, *_: Any, **__: Any) -> None:
-        self._reached.set()
+        if not self._open.is_set():
+            self._reached.wait(PATIENCE_SECONDS)
         assert self._open.wait(PATIENCE_SECONDS), "nobody opened the gate"
 
     def wait_reached(self) -> None:
-        """Wait until the act has come to this place."""
-        assert self._reached.wait(PATIENCE_SECONDS), "nobody came to the gate"
+        """Wait until all parties have come to this place."""
+        self._reached.wait(PATIENCE_SECONDS)
 
     def open(self) -> None:
-        """Let it go on."""
+        """Let them go on, and whoever comes later."""
         self._open.set()
+
+    def before(self, act: Callable[..., T]) -> Callable[..., T]:
+        """The act, once the gate is open."""
+
+        def gated(*args: Any, **kwargs: Any) -> T:
+            self()
+            return act(*args, **kwargs)
+
+        return gated
+
+
+def gate_at(patch: pytest.MonkeyPatch, module: ModuleType, name: str, parties: int = 1) -> Gate:
+    """A gate before a function of a module."""
+    gate = Gate(parties)
+    patch.setattr(module, name, gate.before(getattr(module, name)))
+    return gate
 
 
 @contextmanager
