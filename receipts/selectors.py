@@ -142,7 +142,8 @@ def published_reports(*, run_id: UUID) -> list[dict[str, Any]]:
     """The report versions that a run has published, and where."""
     published = Publication.objects.filter(report_version__run_id=run_id, status=PublicationStatus.PUBLISHED)
     rows = published.order_by("report_version__version_no", "channel")
-    return list(rows.values("channel", slug=F("report_version__report__slug"), version=F("report_version__version_no")))
+    named = rows.values("channel", slug=F("report_version__report__slug"), version=F("report_version__version_no"))
+    return [dict(row) for row in named]
 
 
 def blocking_unknown(*, run_id: UUID) -> ToolCall | None:

@@ -107,6 +107,10 @@ class Tool(Protocol):
     # may hold {key}, the call's idempotency key.
     look: ClassVar[tuple[tuple[str, str], ...]]
 
+    def __hash__(self) -> int:
+        """Tools are shared objects, so that what is derived from their definition is computed once."""
+        ...
+
     def complete(self, args: Arguments, results: Sequence[PriorResult]) -> Arguments:
         """Fill in, from stored results, what the model may not write itself. Deterministic. Called before the key.
 

@@ -1,0 +1,37 @@
+"""The acts that span owners: start, stop, resume, reconcile, revise the goal, release an obligation.
+
+Pages, the API and the command line call these and nothing else. A refusal is returned, never raised, and is audited in a
+transaction of its own after the refused one has ended (ruling 14). Locks go in the order of DESIGN.md ruling 37.
+"""
+
+from runtime.services.goal import GoalRevised, RunUnreadable, goal_revise
+from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
+from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcile
+from runtime.services.release import Released, obligation_release
+from runtime.services.resume import Resumed, run_resume
+from runtime.services.start import InputRefused, Started, StartRequest, UnknownAgent, Upload, run_start
+from runtime.services.stop import StopState, run_stop
+
+__all__ = [
+    "GOAL_LIMIT",
+    "NAME_LIMIT",
+    "REASON_LIMIT",
+    "GoalRevised",
+    "InputRefused",
+    "Reconciled",
+    "Released",
+    "Resumed",
+    "RunUnreadable",
+    "StartRequest",
+    "Started",
+    "StopState",
+    "UnknownAgent",
+    "Upload",
+    "VerdictRequest",
+    "call_reconcile",
+    "goal_revise",
+    "obligation_release",
+    "run_resume",
+    "run_start",
+    "run_stop",
+]

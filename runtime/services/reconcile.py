@@ -1,0 +1,154 @@
+"""A person's verdict on a call of unknown outcome."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from accounts.errors import Invalid, NotAllowed, Refused
+from accounts.states import Actor, Permission
+from checkpoints.services import (
+    head_lock,
+    obligation_fulfil,
+)
+from receipts.errors import AttemptsMoved, NotUncertain, RetryNeedsApprover, RetryOnEndedRun, VerdictGiven
+from receipts.selectors import access_call, blocking_unknown, last_verdict
+from receipts.services import VerdictGiven as GivenVerdict
+from receipts.services import call_lock, verdict_store
+from receipts.states import FollowUp, Verdict, can_reconcile
+from runs.canonical import digest
+from runs.leases import lease_lock_any
+from runs.live import hint_changed
+from runs.services import (
+    budget_settle_held,
+    run_lock,
+    run_move,
+)
+from runs.states import (
+    ENDED_RUN,
+    HoldReason,
+    RunStatus,
+    WakeupCause,
+)
+from runs.wakeups import hint_run
+from runtime.services.guards import (
+    REASON_LIMIT,
+    audit,
+    audited,
+    text_refusal,
+    wake,
+)
+
+
+@dataclass(frozen=True)
+class VerdictRequest:
+    """What a person says about a call of unknown outcome, and on what evidence.
+
+    `seen_attempts`, where it is given, is the attempt that the person was looking at: a later one needs another look.
+    """
+
+    verdict: Verdict
+    evidence: str
+    external_ref: str = ""
+    follow_up: FollowUp = FollowUp.NONE
+    seen_attempts: int | None = None
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """The verdict and its facts are stored. `status` is what the call is now."""
+
+    call_id: UUID
+    verdict: str
+    status: str
+
+
+def call_reconcile(*, actor: Actor, call_id: UUID, said: VerdictRequest) -> Reconciled | Refused:
+    """Store a person's verdict on a call of unknown outcome, with its facts at once (ruling 28).
+
+    Needs the permission to reconcile; a RETRY needs approver too (ruling 5). On an ended run the obligation is settled
+    here as well and RETRY is refused. The run, if this call held it, is queued. Raises NotFound.
+    """
+    run_id = access_call(actor=actor, id=call_id).run_id
+    with transaction.atomic():
+        outcome = _reconcile(actor, run_id, call_id, said)
+    return audited(outcome, actor, "call.reconcile", "call", call_id)
+
+
+def _reconcile(actor: Actor, run_id: UUID, call_id: UUID, said: VerdictRequest) -> Reconciled | Refused:
+    refused = _verdict_refusal(actor, said)
+    if refused is not None:
+        return refused
+    lease_lock_any(run_id)
+    run = run_lock(run_id)
+    head_lock(run_id)
+    call = call_lock(call_id)
+    refused = _verdict_too_late(call, run, said)
+    if refused is not None:
+        return refused
+    given = GivenVerdict(
+        said.verdict, said.follow_up, "HUMAN", said.evidence.strip(), said.external_ref.strip() or None, actor.label
+    )
+    row = verdict_store(call, given)
+    if said.verdict != Verdict.PROCEED_UNKNOWN:
+        happened = said.verdict == Verdict.EXECUTED
+        budget_settle_held(run_id=run_id, receipt_id=call_id, attempt_no=call.attempts, spent=happened)
+    # A later verdict on a call that the run went on without moves no head, so its obligation is settled here (ruling 33).
+    if said.verdict == Verdict.EXECUTED and (run.status in ENDED_RUN or not call.blocking):
+        obligation_fulfil(run_id=run_id, step_name=call.step_name, call_id=call_id)
+    _wake_reconciled(run, call_id, row)
+    audit(actor, "call.reconcile", "call", call_id, _verdict_detail(said, run_id, call.attempts))
+    call.refresh_from_db(fields=["status"])
+    return Reconciled(call_id, str(said.verdict), str(call.status))
+
+
+def _verdict_detail(said: VerdictRequest, run_id: UUID, attempts: int) -> dict[str, Any]:
+    return {
+        "verdict": str(said.verdict),
+        "then": str(said.follow_up),
+        "evidence_digest": digest(said.evidence.strip().encode()),
+        "run": str(run_id),
+        "seen_attempts": attempts,
+    }
+
+
+def _wake_reconciled(run: Any, call_id: UUID, row: Any) -> None:
+    if run.status in ENDED_RUN:
+        hint_changed(tenant_id=run.tenant_id, run_id=run.id)
+        return
+    wake(run, WakeupCause.RECONCILED, f"recon:{call_id}:{row.id}")
+    held_by_call = run.status == RunStatus.HELD and run.hold_reason == HoldReason.UNCERTAIN_CALL
+    if held_by_call and blocking_unknown(run_id=run.id) is None:
+        run_move(run, RunStatus.QUEUED, cause="RECONCILED", actor=row.actor)
+        hint_run(run_id=run.id)
+
+
+def _verdict_refusal(actor: Actor, said: VerdictRequest) -> Refused | None:
+    if not actor.may(Permission.RECONCILE):
+        return NotAllowed({"permission": "reconcile", "actor": actor.name})
+    refused = text_refusal("evidence", said.evidence, REASON_LIMIT, needed=True)
+    refused = refused or text_refusal("external_ref", said.external_ref, 500)
+    if refused is not None:
+        return refused
+    not_executed = said.verdict == Verdict.NOT_EXECUTED
+    if not_executed == (said.follow_up == FollowUp.NONE):
+        why = "NOT_EXECUTED needs RETRY or FAIL." if not_executed else "only NOT_EXECUTED takes a follow-up."
+        return Invalid({"field": "then", "reason": why})
+    if said.follow_up == FollowUp.RETRY and not actor.may(Permission.DECIDE):
+        return RetryNeedsApprover()
+    return None
+
+
+def _verdict_too_late(call: Any, run: Any, said: VerdictRequest) -> Refused | None:
+    if not can_reconcile(call.status):
+        before = last_verdict(call)
+        if before is not None and before.seen_attempts == call.attempts:
+            by = before.actor.partition(":")[2]
+            return VerdictGiven({"by": by, "verdict": before.verdict, "at": f"{before.at:%Y-%m-%d %H:%M:%S} UTC"})
+        return NotUncertain({"status": call.status})
+    if said.seen_attempts not in (None, call.attempts):
+        return AttemptsMoved({"seen": said.seen_attempts, "attempts": call.attempts})
+    if said.follow_up == FollowUp.RETRY and (run.status in ENDED_RUN or not call.blocking):
+        return RetryOnEndedRun()
+    return None

@@ -1,0 +1,63 @@
+"""Try a held run again."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import transaction
+
+from accounts.errors import Refused
+from accounts.states import Actor, Permission
+from runs.canonical import digest
+from runs.errors import NothingToResume
+from runs.leases import lease_lock_any
+from runs.selectors import access_run
+from runs.services import (
+    run_lock,
+    run_move,
+    takeover_limit_raise,
+)
+from runs.states import (
+    HoldReason,
+    RunStatus,
+    WakeupCause,
+    can_retry_resume,
+)
+from runs.wakeups import hint_run
+from runtime.services.guards import (
+    act_refusal,
+    audit,
+    audited,
+    wake,
+)
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """The run is queued again."""
+
+    run_id: UUID
+
+
+def run_resume(*, actor: Actor, run_id: UUID, reason: str) -> Resumed | Refused:
+    """Try a held run again: after a refused resume, or with as many takeovers as it had. Raises NotFound."""
+    access_run(actor=actor, id=run_id)
+    with transaction.atomic():
+        outcome = _resume(actor, run_id, reason.strip())
+    return audited(outcome, actor, "run.resume", "run", run_id)
+
+
+def _resume(actor: Actor, run_id: UUID, reason: str) -> Resumed | Refused:
+    refused = act_refusal(actor, Permission.RESUME, reason)
+    if refused is not None:
+        return refused
+    lease = lease_lock_any(run_id)
+    run = run_lock(run_id)
+    if not can_retry_resume(run.status, run.hold_reason):
+        return NothingToResume({"status": run.status})
+    if run.hold_reason == HoldReason.TAKEOVER_LIMIT:
+        takeover_limit_raise(run=run)
+    wake(run, WakeupCause.RESUME, f"resume:{run.id}:{lease.fence}")
+    run_move(run, RunStatus.QUEUED, cause="RESUMED", actor=actor.label, detail=reason)
+    hint_run(run_id=run.id)
+    audit(actor, "run.resume", "run", run_id, {"reason_digest": digest(reason.encode())})
+    return Resumed(run.id)

@@ -1,0 +1,194 @@
+"""Start a run: read the inputs first, then admit it with its contract and revision 1 in one transaction."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import IntegrityError, transaction
+
+from accounts.errors import NotAllowed, Refused
+from accounts.states import Actor, Permission
+from checkpoints.envelope import Snapshot
+from checkpoints.services import (
+    checkpoint_first,
+    contract_open,
+)
+from checkpoints.states import Phase
+from runs.canonical import canonical, digest
+from runs.errors import KeyReused, ThreadBusy
+from runs.faults import reach
+from runs.live import hint_changed
+from runs.selectors import run_by_admission, run_input_digests, thread_live_run
+from runs.services import (
+    NewRun,
+    message_append,
+    run_admit,
+)
+from runs.wakeups import hint_run
+from runtime.contracts import AgentInputRefused
+from runtime.registry import agents, manifest, model_name
+from runtime.services.guards import (
+    GOAL_LIMIT,
+    NAME_LIMIT,
+    audit,
+    audited,
+    text_refusal,
+)
+
+
+class UnknownAgent(Refused):
+    """No run was started. There is no agent “{agent}” here. Known: {known}."""
+
+    code = "UNKNOWN_AGENT"
+    status = 400
+
+
+class InputRefused(Refused):
+    """No run was started. {reason}"""
+
+    code = "INPUT_REFUSED"
+    status = 400
+
+
+@dataclass(frozen=True)
+class Upload:
+    """One named input file as it was given."""
+
+    filename: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run exists and is queued. `new` is False when an earlier request with the same key had made it."""
+
+    run_id: UUID
+    new: bool
+
+
+@dataclass(frozen=True)
+class StartRequest:
+    """What a person asks for. `key` makes a repeated request return the same run."""
+
+    agent: str
+    inputs: Mapping[str, Upload]
+    goal: str = ""
+    title: str = ""
+    thread: str = ""
+    key: str = field(default_factory=lambda: str(uuid4()))
+
+
+def run_start(*, actor: Actor, wanted: StartRequest) -> Started | Refused:
+    """Check the inputs, then admit a run with its contract and revision 1 in one transaction (T40).
+
+    Needs the permission to start. A file that the agent can't read is refused with its line before anything is stored.
+    """
+    checked = _start_refusal(actor, wanted)
+    if isinstance(checked, Refused):
+        return audited(checked, actor, "run.start", "tenant", actor.tenant_id)
+    try:
+        outcome = _start(actor, wanted, checked)
+    except IntegrityError:
+        # A start with the same key or in the same thread was committed meanwhile; now it is there to be read.
+        outcome = _start(actor, wanted, checked)
+    if isinstance(outcome, Started) and outcome.new:
+        reach("after_admit", wanted.agent)
+    return audited(outcome, actor, "run.start", "tenant", actor.tenant_id)
+
+
+def _start(actor: Actor, wanted: StartRequest, title: str) -> Started | Refused:
+    with transaction.atomic():
+        existing = run_by_admission(tenant_id=actor.tenant_id, admission_key=wanted.key)
+        if existing is not None:
+            return _started_before(existing, wanted)
+        new = _new_run(actor, wanted, title)
+        busy = thread_live_run(tenant_id=actor.tenant_id, agent_key=new.agent_key, thread_key=new.thread_key)
+        if busy is not None:
+            return ThreadBusy({"thread": new.thread_key, "run": busy})
+        return Started(_admit(actor, new, wanted), new=True)
+
+
+def _started_before(run: Any, wanted: StartRequest) -> Started | Refused:
+    """The run that the key made, if it was made from the same agent and the same files."""
+    given = {name: digest(upload.data) for name, upload in wanted.inputs.items()}
+    if (run.agent_version.agent.key, run_input_digests(run)) != (wanted.agent, given):
+        return KeyReused({"key": wanted.key, "run": run.id})
+    return Started(run.id, new=False)
+
+
+def _start_refusal(actor: Actor, wanted: StartRequest) -> str | Refused:
+    """The title that the agent gives the run, or why it is not started."""
+    if not actor.may(Permission.START):
+        return NotAllowed({"permission": "start", "actor": actor.name})
+    agent = agents().get(wanted.agent)
+    if agent is None:
+        return UnknownAgent({"agent": wanted.agent[:100], "known": ", ".join(sorted(agents()))})
+    limits = (("goal", wanted.goal, GOAL_LIMIT), ("title", wanted.title, NAME_LIMIT))
+    for name, text, limit in (*limits, ("thread", wanted.thread, NAME_LIMIT), ("key", wanted.key, NAME_LIMIT)):
+        refused = text_refusal(name, text, limit, needed=name == "key")
+        if refused is not None:
+            return refused
+    try:
+        return agent.check_inputs({name: upload.data for name, upload in wanted.inputs.items()})
+    except AgentInputRefused as error:
+        return InputRefused({"reason": str(error)})
+
+
+def _new_run(actor: Actor, wanted: StartRequest, title: str) -> NewRun:
+    spec = agents()[wanted.agent].spec
+    pinned = manifest(spec)
+    return NewRun(
+        tenant_id=actor.tenant_id,
+        agent_key=spec.key,
+        agent_version=spec.version,
+        model=model_name(spec),
+        gateway=str(pinned["gateway"]),
+        manifest=pinned,
+        thread_key=wanted.thread or f"run-{wanted.key}"[:NAME_LIMIT],
+        title=(wanted.title or title)[:NAME_LIMIT],
+        recovery_policy=spec.recovery_policy,
+        max_takeovers=spec.max_takeovers,
+        admission_key=wanted.key,
+        created_by=actor.label,
+        caps=spec.caps,
+        inputs={name: (upload.filename[:255], upload.data) for name, upload in wanted.inputs.items()},
+    )
+
+
+def _admit(actor: Actor, new: NewRun, wanted: StartRequest) -> UUID:
+    spec = agents()[wanted.agent].spec
+    goal = wanted.goal.strip() or spec.default_goal
+    run = run_admit(new)
+    contract = contract_open(
+        run=run,
+        goal=goal,
+        obligations={promise.step_name: promise.statement for promise in spec.obligations},
+        actor=actor.label,
+    )
+    message_seq = message_append(run=run, role="user", text=goal, after_turn=0)
+    checkpoint_first(
+        Snapshot(
+            tenant=run.tenant_id,
+            thread=run.thread_id,
+            run=run.id,
+            revision=1,
+            parent_digest=None,
+            manifest_digest=digest(canonical(new.manifest)),
+            phase=Phase.READY_TO_DECIDE,
+            next_node="think",
+            turn_no=0,
+            message_seq=message_seq,
+            contract=contract,
+            barrier=(),
+            results=(),
+            nonce=token_hex(16),
+        )
+    )
+    inputs = {name: digest(upload.data) for name, upload in wanted.inputs.items()}
+    audit(actor, "run.start", "run", run.id, {"agent": new.agent_key, "inputs": inputs})
+    hint_changed(tenant_id=run.tenant_id, run_id=run.id)
+    hint_run(run_id=run.id)
+    run_id: UUID = run.id
+    return run_id
