@@ -128,8 +128,10 @@ class ToolCall(models.Model):
             pgtrigger.FSM(name="legal_moves", field="status", transitions=CALL_MOVES),
             pgtrigger.ReadOnly(
                 name="identity_frozen",
-                fields=["run", "tool", "tool_version", "tool_hash", "effect_class", "step_name", "args_digest"]
-                + ["idempotency_key", "intent_key"],
+                fields=[
+                    *("run", "tool", "tool_version", "tool_hash", "effect_class"),
+                    *("step_name", "args_digest", "idempotency_key", "intent_key"),
+                ],
             ),
             no_delete(),
         ]

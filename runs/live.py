@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import threading
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +23,6 @@ class _Outbox:
     """Collects hints of this process and sends them in one go from a thread of its own."""
 
     def __init__(self) -> None:
-        self.pid = os.getpid()
         self.lock = threading.Lock()
         self.waiting: set[tuple[str, str]] = set()
         self.filled = threading.Event()
@@ -57,22 +57,16 @@ class _Outbox:
             self.flush()
 
 
-_outbox: _Outbox | None = None
-_outbox_lock = threading.Lock()
-
-
-def _this_process() -> _Outbox:
-    global _outbox
-    with _outbox_lock:
-        if _outbox is None or _outbox.pid != os.getpid():
-            _outbox = _Outbox()
-        return _outbox
+@cache
+def _outbox(pid: int) -> _Outbox:
+    """The outbox of one process; a forked process gets one of its own."""
+    return _Outbox()
 
 
 def hint_changed(*, tenant_id: UUID, run_id: UUID) -> None:
     """Tell open pages, after the commit, that something about this run changed."""
     if settings.LIVE_HINTS:
-        transaction.on_commit(lambda: _this_process().put(tenant_id, run_id))
+        transaction.on_commit(lambda: _outbox(os.getpid()).put(tenant_id, run_id))
 
 
 def listen_parameters() -> dict[str, Any]:

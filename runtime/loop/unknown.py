@@ -47,7 +47,8 @@ def _note_proposals(session: Session) -> None:
 
 def after_unknown(session: Session, call: Any) -> bool:
     """READ_ONLY is repeated under the same id; IDEMPOTENT with the same key; QUERYABLE is probed; NON_IDEMPOTENT is
-    never repeated without a person (T04)."""
+    never repeated without a person (T04).
+    """
     if not call.blocking:
         return _go_on_unknown(session, call)
     if call.effect_class == EffectClass.NON_IDEMPOTENT:
