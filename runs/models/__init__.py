@@ -1,0 +1,23 @@
+"""Identity, eligibility, status, stop requests, budgets, messages, wakeups and refused writes."""
+
+from runs.models.control import ControlRequest, Lease, Wakeup
+from runs.models.identity import Agent, AgentVersion, Artifact, Thread
+from runs.models.ledger import Budget, BudgetEntry, Message, Refusal
+from runs.models.run import Run, RunInput, RunTransition
+
+__all__ = [
+    "Agent",
+    "AgentVersion",
+    "Artifact",
+    "Budget",
+    "BudgetEntry",
+    "ControlRequest",
+    "Lease",
+    "Message",
+    "Refusal",
+    "Run",
+    "RunInput",
+    "RunTransition",
+    "Thread",
+    "Wakeup",
+]

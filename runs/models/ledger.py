@@ -1,0 +1,107 @@
+"""What a run may use and has used, what was said to it, and what was refused."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from accounts.models import ClockTimestamp, Tenant, append_only, one_of
+from runs.models.identity import Thread
+from runs.models.run import Run
+from runs.states import (
+    BudgetEntryKind,
+    BudgetUnit,
+    RefusalKind,
+)
+
+
+class Budget(models.Model):
+    """A run's cap on one unit, and what of it is reserved, held for unknown outcomes, and spent."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="budgets")
+    unit = models.CharField(max_length=16)
+    cap = models.BigIntegerField()
+    reserved = models.BigIntegerField(db_default=0)
+    held_unknown = models.BigIntegerField(db_default=0)
+    spent = models.BigIntegerField(db_default=0)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["run", "unit"], name="budget_unit_once"),
+            one_of("unit", list(BudgetUnit), "budget_unit_known"),
+            models.CheckConstraint(
+                condition=Q(cap__gte=0, reserved__gte=0, held_unknown__gte=0, spent__gte=0),
+                name="budget_not_negative",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.unit} {self.spent} of {self.cap}"
+
+
+class BudgetEntry(models.Model):
+    """One movement of a budget, for one attempt of one receipt."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT)
+    unit = models.CharField(max_length=16)
+    receipt_id = models.UUIDField()
+    attempt_no = models.IntegerField()
+    kind = models.CharField(max_length=16)
+    amount = models.BigIntegerField()
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["receipt_id", "attempt_no", "unit", "kind"], name="budget_entry_once"),
+            one_of("kind", list(BudgetEntryKind), "budget_entry_kind_known"),
+        ]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.amount} {self.unit}"
+
+
+class Message(models.Model):
+    """What a person said in a thread, or a notice that the model hears with its next request."""
+
+    thread = models.ForeignKey(Thread, on_delete=models.PROTECT, related_name="messages")
+    run = models.ForeignKey(Run, on_delete=models.PROTECT)
+    seq = models.BigIntegerField()
+    role = models.CharField(max_length=16)
+    after_turn = models.IntegerField(db_default=0)
+    sha256 = models.CharField(max_length=64)
+    body = models.BinaryField()
+    data_key_id = models.UUIDField()
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["thread", "seq"], name="message_seq_once"),
+            one_of("role", ["user", "notice"], "message_role_known"),
+        ]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.seq}"
+
+
+class Refusal(models.Model):
+    """A write or a resume that was refused, and why. Never holds the refused content."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="refusals")
+    kind = models.CharField(max_length=32)
+    fence = models.BigIntegerField(null=True)
+    expected_revision = models.IntegerField(null=True)
+    actual_revision = models.IntegerField(null=True)
+    subject_id = models.UUIDField(null=True)
+    evidence_digest = models.CharField(max_length=64, null=True)
+    detail = models.JSONField(default=dict)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [one_of("kind", list(RefusalKind), "refusal_kind_known")]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return self.kind

@@ -1,0 +1,114 @@
+"""A run, its inputs and the moves of its status."""
+
+from typing import ClassVar
+
+import pgtrigger
+from django.db import models
+from django.db.models import Q
+
+from accounts.keys import new_id
+from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, one_of
+from runs.models.identity import AgentVersion, Thread
+from runs.states import (
+    ENDED_RUN,
+    LIVE_RUN,
+    RUN_MOVES,
+    HoldReason,
+    RecoveryPolicy,
+    RunStatus,
+)
+
+
+class Run(models.Model):
+    """One admitted execution."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    thread = models.ForeignKey(Thread, on_delete=models.PROTECT, related_name="runs")
+    agent_version = models.ForeignKey(AgentVersion, on_delete=models.PROTECT)
+    lineage_id = models.UUIDField()
+    title = models.CharField(max_length=200)
+    status = models.CharField(max_length=16, db_default=RunStatus.QUEUED)
+    hold_reason = models.CharField(max_length=32, null=True)
+    hold_detail = models.CharField(max_length=500, db_default="")
+    recovery_policy = models.CharField(max_length=16, db_default=RecoveryPolicy.RESUME_IN_PLACE)
+    admission_key = models.CharField(max_length=200)
+    takeovers = models.IntegerField(db_default=0)
+    max_takeovers = models.IntegerField(db_default=5)
+    created_by = models.CharField(max_length=200)
+    created_at = models.DateTimeField(db_default=ClockTimestamp())
+    ended_at = models.DateTimeField(null=True)
+    end_reason = models.CharField(max_length=500, db_default="")
+    settlement = models.JSONField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "id"], name="run_in_tenant"),
+            models.UniqueConstraint(fields=["tenant", "admission_key"], name="run_admission_once"),
+            models.UniqueConstraint(
+                fields=["thread"], condition=Q(status__in=sorted(LIVE_RUN)), name="one_live_run_per_thread"
+            ),
+            one_of("status", list(RunStatus), "run_status_known"),
+            one_of("recovery_policy", list(RecoveryPolicy), "run_policy_known"),
+            models.CheckConstraint(
+                condition=Q(status="HELD", hold_reason__in=list(HoldReason))
+                | (~Q(status="HELD") & Q(hold_reason=None)),
+                name="run_held_has_reason",
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=sorted(ENDED_RUN), ended_at__isnull=False)
+                | Q(status__in=sorted(LIVE_RUN), ended_at__isnull=True),
+                name="run_end_is_dated",
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["tenant", "-created_at", "-id"], name="run_newest"),
+            models.Index(fields=["tenant", "status", "-created_at", "-id"], name="run_by_status"),
+            models.Index(
+                fields=["status"], condition=Q(status__in=["QUEUED", "RUNNING", "STOPPING"]), name="run_to_sweep"
+            ),
+        ]
+        triggers: ClassVar = [
+            pgtrigger.FSM(name="legal_moves", field="status", transitions=RUN_MOVES),
+            no_delete(),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class RunInput(models.Model):
+    """A named upload of a run."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="inputs")
+    name = models.CharField(max_length=32)
+    filename = models.CharField(max_length=255)
+    sha256 = models.CharField(max_length=64)
+    size = models.BigIntegerField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["run", "name"], name="run_input_once")]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.filename}"
+
+
+class RunTransition(models.Model):
+    """One move of a run's status, with its cause."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="transitions")
+    from_status = models.CharField(max_length=16, null=True)
+    to_status = models.CharField(max_length=16)
+    cause = models.CharField(max_length=64)
+    detail = models.TextField(db_default="")
+    actor = models.CharField(max_length=200)
+    fence = models.BigIntegerField(null=True)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["run", "id"], name="transition_order")]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return f"{self.from_status} to {self.to_status}"
