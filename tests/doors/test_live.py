@@ -1,0 +1,393 @@
+"""The live socket on a real web server: hints, their limits, sessions that end, a listener that is lost, a clean end."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.db import connection
+from django.test import Client, override_settings
+from pytest_django import DjangoDbBlocker
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
+
+from accounts.keys import new_id
+from accounts.models import Membership, Tenant, User
+from accounts.services import member_set, tenant_create
+from accounts.states import Actor, Role
+from runs.consumers.hub import MEMORY_SECONDS, Hub
+from runs.consumers.live import MAX_TOPICS
+from runs.models import Run
+from runtime.services import Started, StartRequest, Upload, run_start
+from tests.doors.world import ALDER, ALL, BIRCH
+from tests.services import Services, cloned_database
+from tests.stack import Process, Stack
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.process
+SECONDS = 10
+
+
+class Tab:
+    """A browser tab: its socket, and what came in."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self.sequence = 0
+
+    def receive(self, seconds: float = SECONDS) -> dict[str, Any]:
+        """The next message. Hints must be numbered without a gap."""
+        message: dict[str, Any] = json.loads(self.socket.recv(timeout=seconds))
+        if "kind" in message:
+            self.sequence += 1
+            assert message["seq"] == self.sequence, message
+        return message
+
+    def hears(self, topic: str) -> bool:
+        """Whether the topic is among what comes in within a moment."""
+        try:
+            return self.topic(0.2) == topic
+        except TimeoutError:
+            return False
+
+    def topic(self, seconds: float = SECONDS) -> str:
+        """The next topic that is hinted; a young hub may ask to be asked again in between."""
+        while (message := self.receive(seconds)).get("kind") == "resync":
+            pass
+        return f"{message['kind']}:{message['id']}" if "id" in message else str(message["kind"])
+
+    def resync(self) -> None:
+        """Read on to the next word that hints may be lost."""
+        while self.receive().get("kind") != "resync":
+            pass
+
+    def subscribe(self, *topics: str) -> dict[str, Any]:
+        self.socket.send(json.dumps({"subscribe": topics, "since": 0}))
+        while "subscribed" not in (message := self.receive()):
+            pass
+        return message
+
+    def closed(self) -> int:
+        """Read until the server has closed; the code."""
+        while True:
+            try:
+                self.receive()
+            except ConnectionClosed as end:
+                return end.rcvd.code if end.rcvd else 1006
+
+
+class Site:
+    """A web server, a tenant with one person, and sockets as that person's browser opens them."""
+
+    def __init__(self, stack: Stack, opened: ExitStack) -> None:
+        self.stack, self.opened = stack, opened
+        self.web: Process = stack.start_web()
+        self.tenant: Tenant = tenant_create(slug="live", name="Live")
+        self.person = member_set(tenant=self.tenant, username="robin", password=None, roles=ALL)
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Open a first tab, and wait until a hint reaches it."""
+        run, tab = self.run(), self.open()
+        tab.subscribe(f"run:{run.id}")
+
+        def heard() -> bool:
+            notify(run)
+            return tab.hears(f"run:{run.id}")
+
+        wait_until(heard, "the web server listens")
+        tab.socket.close()
+
+    def cookie(self, user: User | None = None) -> str:
+        """The session cookie of a person who has just signed in."""
+        browser = Client()
+        browser.force_login(User.objects.get(id=(user or self.person.user).id))
+        return browser.cookies["sessionid"].value
+
+    def open(self, cookie: str | None = None) -> Tab:
+        held = self.cookie() if cookie is None else cookie
+        return Tab(self.opened.enter_context(self.connect(held, self.stack.url.rstrip("/"))))
+
+    def connect(self, cookie: str, origin: str | None) -> ClientConnection:
+        """A socket as a browser with this cookie opens it from a page of this origin."""
+        return connect(
+            self.stack.url.replace("http://", "ws://") + "ws/live/",
+            additional_headers={"Cookie": f"sessionid={cookie}"} if cookie else {},
+            origin=Origin(origin) if origin else None,
+            proxy=None,
+            close_timeout=0.2,
+        )
+
+    def run(self, membership: Membership | None = None) -> Run:
+        member = membership or self.person
+        actor = Actor(member.tenant_id, member.user.username, frozenset(member.roles))
+        inputs = {"a": Upload("alder.csv", ALDER.encode()), "b": Upload("birch.csv", BIRCH.encode())}
+        outcome = run_start(actor=actor, wanted=StartRequest("fund_comparison", inputs))
+        assert isinstance(outcome, Started)
+        return Run.objects.get(id=outcome.run_id)
+
+
+@pytest.fixture(autouse=True)
+def _only_our_hints() -> Iterator[None]:
+    """This process starts runs; hints are sent by hand, so that each one is expected."""
+    with override_settings(LIVE_HINTS=False):
+        yield
+
+
+@pytest.fixture(scope="module")
+def shared_stack(
+    services: Services, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
+    with cloned_database(services) as url, django_db_blocker.unblock():
+        stack = Stack(services, url, tmp_path_factory.mktemp("live"))
+        try:
+            yield stack
+        finally:
+            stack.close()
+
+
+@pytest.fixture(scope="module")
+def site(shared_stack: Stack) -> Iterator[Site]:
+    with ExitStack() as opened:
+        yield Site(shared_stack, opened)
+
+
+def notify(run: Run) -> None:
+    """A hint as the workers send it."""
+    with connection.cursor() as cursor:
+        payload = json.dumps({"tenant": str(run.tenant_id), "run": str(run.id)})
+        cursor.execute("SELECT pg_notify('signalbox', %s)", [payload])
+
+
+def settled(tab: Tab, *topics: str) -> None:
+    """Subscribe. A hub this young can't know what the page has missed and says so, once."""
+    assert tab.subscribe(*topics)["refused"] == []
+    tab.resync()
+
+
+def queries_of_others() -> list[str]:
+    """The last query of every other connection to this database."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        return [row[0] for row in cursor.fetchall()]
+
+
+# ── hints ──
+
+
+def test_a_tab_hears_what_it_named_and_nothing_else(site: Site) -> None:
+    run, other = site.run(), site.run()
+    tab = site.open()
+    settled(tab, f"run:{run.id}", "inbox")
+    notify(other)
+    assert tab.topic() == "inbox"
+    notify(run)
+    assert {tab.topic(), tab.topic()} == {"inbox", f"run:{run.id}"}
+    assert tab.subscribe("runs") == {"subscribed": ["runs"], "refused": []}
+    tab.resync()
+    notify(run)
+    assert tab.topic() == "runs"
+
+
+def test_a_foreign_run_is_refused_like_a_missing_one(site: Site) -> None:
+    elsewhere = tenant_create(slug="elsewhere", name="Elsewhere")
+    stranger = member_set(tenant=elsewhere, username="stranger", password=None, roles=ALL)
+    foreign, own = site.run(stranger), site.run()
+    tab = site.open()
+    named = [f"run:{foreign.id}", f"run:{uuid4()}", "run:x", "run:", "wait:1", "", f"run:{str(own.id).upper()}"]
+    answer = tab.subscribe(f"run:{own.id}", *named)
+    assert answer == {"subscribed": [f"run:{own.id}"], "refused": sorted(named)}
+    tab.resync()
+    notify(foreign)
+    notify(own)
+    assert tab.topic() == f"run:{own.id}"
+
+
+def test_somebody_who_may_not_read_hears_nothing(site: Site) -> None:
+    auditor = member_set(tenant=site.tenant, username="auditor", password=None, roles=frozenset({Role.AUDITOR}))
+    run = site.run()
+    tab = site.open(site.cookie(auditor.user))
+    topics = ["inbox", f"run:{run.id}", "runs"]
+    assert tab.subscribe(*topics) == {"subscribed": [], "refused": topics}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *("", "x", "[]", "{}", '{"subscribe": "runs"}', '{"subscribe": [1]}', '{"subscribe": [], "subscribe": []}'),
+        json.dumps({"subscribe": ["runs"] * (MAX_TOPICS + 1)}),
+        json.dumps({"subscribe": ["x" * 20_000]}),
+    ],
+)
+def test_what_is_not_understood_closes_the_socket(site: Site, message: str) -> None:
+    tab = site.open()
+    tab.socket.send(message)
+    assert tab.closed() == 4400
+
+
+def test_bytes_close_the_socket(site: Site) -> None:
+    tab = site.open()
+    tab.socket.send(b"\x00")
+    assert tab.closed() == 4400
+
+
+# ── who may listen ──
+
+
+def test_nobody_is_refused_before_the_handshake_ends(site: Site) -> None:
+    ended = site.cookie()
+    Session.objects.filter(session_key=ended).delete()
+    for cookie in ("", "nonsense", ended):
+        with pytest.raises(InvalidStatus) as refused:
+            site.open(cookie)
+        assert refused.value.response.status_code == 403
+
+
+def test_another_origin_is_refused(site: Site) -> None:
+    cookie = site.cookie()
+    for origin in ("http://evil.example", site.stack.url.replace("http", "https").rstrip("/"), None):
+        with pytest.raises(InvalidStatus):
+            site.connect(cookie, origin)
+
+
+def test_sockets_end_with_their_session_their_person_and_their_roles(site: Site) -> None:
+    leaving = member_set(tenant=site.tenant, username="leaving", password=None, roles=ALL)
+    first, second = site.cookie(leaving.user), site.cookie(leaving.user)
+    gone, kept = site.open(first), site.open(second)
+    Session.objects.filter(session_key=first).delete()
+    assert gone.closed() == 4401
+    settled(kept, "runs")
+    Membership.objects.filter(id=leaving.id).update(roles=[Role.VIEWER])
+    assert kept.closed() == 4403
+    again = site.open(second)
+    assert again.subscribe("runs")["subscribed"] == ["runs"]
+    member_set(tenant=site.tenant, username="leaving", password="another pass phrase", roles=ALL)
+    assert again.closed() == 4401
+    last = site.open(site.cookie(leaving.user))
+    User.objects.filter(id=leaving.user_id).update(is_active=False)
+    assert last.closed() == 4401
+
+
+# ── what is lost ──
+
+
+def test_a_lost_listener_makes_every_tab_ask_again(site: Site) -> None:
+    run = site.run()
+    tab, other = site.open(), site.open()
+    settled(tab, "runs")
+    settled(other, "inbox")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND query = 'LISTEN signalbox'"
+        )
+        assert cursor.fetchall() == [(True,)]
+    tab.resync()
+    other.resync()
+    notify(run)
+    assert tab.topic() == "runs"
+
+
+def test_hints_that_cannot_be_read_do_no_harm(site: Site) -> None:
+    run = site.run()
+    tab = site.open()
+    settled(tab, "runs")
+    with connection.cursor() as cursor:
+        for payload in ("", "x", "[]", "{}", '{"tenant": "x"}'):
+            cursor.execute("SELECT pg_notify('signalbox', %s)", [payload])
+    notify(run)
+    assert tab.topic() == "runs"
+
+
+def test_a_tab_that_does_not_read_delays_nobody(site: Site) -> None:
+    run = site.run()
+    lazy, tab = site.open(), site.open()
+    settled(lazy, "runs", "inbox", f"run:{run.id}")
+    settled(tab, "runs")
+    for _ in range(500):
+        notify(run)
+    assert tab.topic() == "runs"
+    last = site.run()
+    assert lazy.subscribe(f"run:{last.id}")["subscribed"] == [f"run:{last.id}"]
+
+
+def test_the_web_server_ends_at_once_with_tabs_open(stack: Stack) -> None:
+    with ExitStack() as opened:
+        site = Site(stack, opened)
+        tabs = [site.open() for _ in range(5)]
+        for tab in tabs:
+            settled(tab, "runs")
+        site.web.stop()
+        assert {tab.closed() for tab in tabs} == {1012}
+    assert "Traceback" not in site.web.child.last_lines()
+
+
+def test_one_connection_listens_for_many_tabs(site: Site) -> None:
+    for _ in range(30):
+        settled(site.open(), "runs")
+    queries = queries_of_others()
+    assert queries.count("LISTEN signalbox") == 1
+    assert len(queries) <= 10
+
+
+# ── the hub by itself ──
+
+
+class Ear:
+    """A socket that only notes what it is told."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self.session_key = "none"
+        self.actor = Actor(tenant.id, "ear")
+        self.told: asyncio.Queue[str] = asyncio.Queue()
+
+    def changed(self, run_id: str) -> None:
+        self.told.put_nowait(run_id)
+
+    def ask_again(self) -> None:
+        self.told.put_nowait("resync")
+
+    def end(self, code: int) -> None:
+        self.told.put_nowait(str(code))
+
+
+def test_a_page_hears_what_it_missed_while_it_was_drawn(live_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tenant = tenant_create(slug="hub", name="Hub")
+    moment = [1000.0]
+    monkeypatch.setattr("runs.consumers.hub.monotonic", lambda: moment[0])
+    run = Run(id=new_id(), tenant=tenant)
+
+    async def listen() -> None:
+        hub, ear = Hub(), Ear(tenant)
+        hub.join(ear)
+        assert hub.recent(ear.actor) is None
+        await told(ear, "resync")
+        assert hub.recent(ear.actor) is None, "it has not listened long enough to know"
+        moment[0] += MEMORY_SECONDS
+        assert hub.recent(ear.actor) == []
+        await asyncio.to_thread(notify_alone, run)
+        await told(ear, str(run.id))
+        assert hub.recent(ear.actor) == [str(run.id)]
+        moment[0] += MEMORY_SECONDS
+        assert hub.recent(ear.actor) == []
+        await told(ear, "4401")
+
+    asyncio.run(listen())
+
+
+def notify_alone(run: Run) -> None:
+    notify(run)
+    connection.close()
+
+
+async def told(ear: Ear, wanted: str) -> None:
+    async with asyncio.timeout(SECONDS):
+        while await ear.told.get() != wanted:
+            pass
