@@ -9,10 +9,11 @@ import pytest
 from django.test import override_settings
 from pytest_django import DjangoDbBlocker, Settings
 
+from approvals.models import Wait
 from runs import faults, wakeups
 from runtime.registry import agents
-from tests.agents import AGENTS, SCRIPT
-from tests.engine.engine import At, Engine, people
+from tests.agents import AGENTS, SCRIPT, calls
+from tests.engine.engine import At, Engine, open_wait, people
 from tests.services import Services, cloned_database
 
 # Leases last until a test lets them expire, retries do not wait, and no page listens.
@@ -52,6 +53,12 @@ def shared_engine(services: Services, django_db_blocker: DjangoDbBlocker) -> Ite
     """One engine for all tests of a module that leave nothing behind."""
     with cloned_database(services), django_db_blocker.unblock(), made_engine() as engine:
         yield engine
+
+
+@pytest.fixture
+def wait(engine: Engine) -> Wait:
+    """The open wait of a run that asks for one call."""
+    return open_wait(engine.run(calls(("once", "a"))))
 
 
 @pytest.fixture
