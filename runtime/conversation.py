@@ -84,11 +84,14 @@ def _answer_of(proposal: Any) -> tuple[bool, dict[str, Any]] | None:
 
 
 def call_answer(call: Any) -> tuple[bool, dict[str, Any]] | None:
-    """What the model is told about a call: its result, or why there is none; None while that is open."""
+    """What the model is told about a call: its result, or why there is none; None while that is open.
+
+    A call of unknown outcome is open until a person lets the run go on without knowing.
+    """
     result = getattr(call, "result", None)
     if result is not None:
         return result.ok, json.loads(result_bytes(result))
-    if call.status in _CLOSED:
+    if call.status in _CLOSED and not (call.status == CallStatus.UNCERTAIN and call.blocking):
         why = _CLOSED[CallStatus(call.status)]
         return False, {"error": f"{why}: {call.error}" if call.error else why}
     return None

@@ -11,7 +11,14 @@ from accounts.selectors import current_data_key
 from approvals.services import waits_cancel
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import Position, load_head, obligations_of
-from receipts.selectors import calls_of, keyed_calls, outcome_counts, published_reports, result_bytes
+from receipts.selectors import (
+    calls_of,
+    keyed_calls,
+    outcome_counts,
+    proposals_waiting,
+    published_reports,
+    result_bytes,
+)
 from receipts.services import calls_cancel, unknown_reads_release
 from runs.canonical import canonical, digest
 from runs.selectors import run_inputs, run_now
@@ -88,7 +95,7 @@ def _guarded(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session | None
         refuse_resume(holding, error.kind, error.found)
         return None
     calls = keyed_calls(run_id=run.id)
-    return Session(
+    session = Session(
         holding=holding,
         run=run,
         spec=spec,
@@ -102,6 +109,9 @@ def _guarded(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session | None
         live_keys={call.idempotency_key: call.id for call in calls if call.live},
         ordinal=max((call.ordinal for call in calls), default=0),
     )
+    for call_id, turn_no, ordinal in proposals_waiting(call_ids=position.snapshot.barrier):
+        session.asked_for(call_id, turn_no, ordinal)
+    return session
 
 
 def _pinned_spec(run: Any, position: Position) -> AgentSpec:

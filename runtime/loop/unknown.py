@@ -9,7 +9,7 @@ from checkpoints.envelope import ResultRef
 from checkpoints.services import checkpoint_save, contract_now, head_lock, obligation_fulfil
 from checkpoints.statements import Candidate, prepare
 from checkpoints.states import Phase, Trigger
-from receipts.selectors import call_now, calls_of, last_verdict, proposals_waiting, result_bytes
+from receipts.selectors import call_now, calls_of, last_verdict, result_bytes
 from receipts.services import VerdictGiven, call_fail, calls_cancel, verdict_store
 from receipts.states import CallStatus, EffectClass, FollowUp, Verdict
 from runs.errors import LeaseLost
@@ -27,7 +27,6 @@ def resume_call(session: Session) -> bool:
     """Settle the call that the head waits for: adopt its result, send it again, or hold for a person."""
     calls = calls_of(ids=list(session.snapshot.barrier))
     known = {ref.call for ref in session.snapshot.results}
-    _note_proposals(session)
     for call_id in session.snapshot.barrier:
         call = calls[call_id]
         if call.status in (CallStatus.SUCCEEDED, CallStatus.FAILED) and call.id not in known:
@@ -37,12 +36,6 @@ def resume_call(session: Session) -> bool:
         if call.status == CallStatus.UNCERTAIN:
             return after_unknown(session, call)
     raise LookupError(f"revision {session.snapshot.revision} waits for a result, but no call of it is open")
-
-
-def _note_proposals(session: Session) -> None:
-    session.proposals_of.clear()
-    for call_id, turn_no, ordinal in proposals_waiting(call_ids=session.snapshot.barrier):
-        session.asked_for(call_id, turn_no, ordinal)
 
 
 def after_unknown(session: Session, call: Any) -> bool:
