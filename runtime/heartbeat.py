@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
+from typing import Self
 
 from django.conf import settings
 from django.db import connection
@@ -27,16 +27,17 @@ class Heartbeat:
         self.lost = False
         self._adopt_stop = adopt_stop
         self._adopted = False
-        self._deadline = time.monotonic() + STEP_MARGIN_SECONDS
+        self._renewed_at = time.monotonic()
+        self._deadline = self._renewed_at + STEP_MARGIN_SECONDS
         self._closed = threading.Event()
         self._stop_seen = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"heartbeat-{holding.run_id}", daemon=True)
 
-    def __enter__(self) -> "Heartbeat":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closed.set()
         self._stop_seen.set()
         self._thread.join()
@@ -48,6 +49,14 @@ class Heartbeat:
     def allow(self, seconds: float) -> None:
         """Let the next step last this long; a worker that hangs longer is not renewed any more."""
         self._deadline = time.monotonic() + seconds + STEP_MARGIN_SECONDS
+
+    def prove_held(self) -> None:
+        """Raise LeaseLost if the lease may have expired: a worker that was frozen sends nothing when it wakes up.
+
+        Called right before something is sent. By this machine's clock, so it can only spare a request; the fence decides.
+        """
+        if self.lost or time.monotonic() - self._renewed_at >= settings.LEASE_TTL_SECONDS:
+            raise LeaseLost
 
     def pause(self, seconds: float) -> None:
         """Wait before a retry. A stop ends the wait."""
@@ -68,7 +77,10 @@ class Heartbeat:
         connection.close()
 
     def _beat(self) -> None:
+        asked_at = time.monotonic()
         held, stopping = lease_renew(self.holding)
+        if held:
+            self._renewed_at = asked_at
         if not held:
             logger.info("run %s: no lease under fence %s to renew", self.holding.run_id, self.holding.fence)
             self.lost = True

@@ -38,6 +38,7 @@ def await_result(session: Session) -> bool:
     tool = sending.tool.key
     reach("after_attempt_commit", tool)
     session.heartbeat.allow(sending.tool.timeout_seconds)
+    session.heartbeat.prove_held()
     tried = try_tool(sending.tool, session.context(sending), sending.args)
     reach("after_tool", tool)
     if tried.unknown:

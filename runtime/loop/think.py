@@ -46,6 +46,7 @@ def think(session: Session) -> bool:
     session.asked = None
     reach("after_model_dispatch_commit")
     session.heartbeat.allow(MODEL_TIMEOUT_SECONDS)
+    session.heartbeat.prove_held()
     answer = try_model(session.gateway, request(session, asked.turn_no))
     reach("after_model_response")
     if answer.turn is None:
