@@ -7,13 +7,19 @@ what it executed until then was authorised before.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 from django.db import connection, transaction
+from django.db.models import Count
 
 from accounts.audit import audit_verify
+from checkpoints.models import Intent
 from console.pages.inbox.items import unknown_calls
-from receipts.models import Attempt, Reconciliation, ToolCall
+from receipts.models import Attempt, ModelCall, Reconciliation, ToolCall
 from receipts.states import FollowUp
+from runs.canonical import canonical, digest
+from runs.models import Run
+from runtime.conversation import Conversation, rebuild
 from tests.scenarios.world import World
 
 INVARIANTS: dict[str, str] = {
@@ -149,7 +155,7 @@ def check_invariants(world: World) -> None:
     """Check everything. Raises AssertionError with the sentences that do not hold and the rows that break them."""
     counts = world.outside_counts()
     with one_snapshot():
-        broken = broken_invariants() | _outside_broken(counts)
+        broken = broken_invariants() | _outside_broken(counts) | _requests_broken(world)
         unlisted = set(unknown_effects()) - {call.id for call in unknown_calls(world.person())}
     if unlisted:
         broken["an unknown call with an effect is in the inbox"] = sorted(unlisted)
@@ -204,3 +210,40 @@ def _outside_broken(counts: dict[str, Any]) -> dict[str, list[Any]]:
         "without a person's RETRY the wiki executed once": repeated,
     }
     return {sentence: rows for sentence, rows in found.items() if rows}
+
+
+def _requests_broken(world: World) -> dict[str, list[Any]]:
+    """Turns whose request was another than the one that the records give: as if the model had been told otherwise.
+
+    Left out are runs whose goal was revised and runs that went on without knowing: there the truth changed later.
+    """
+    plain = Run.objects.exclude(tool_calls__reconciliations__verdict="PROCEED_UNKNOWN")
+    plain = plain.annotate(goals=Count("intents", distinct=True)).filter(goals=1)
+    unread = plain.exclude(id__in=world.read_through).select_related("agent_version")
+    wrong = [turn for run in unread for turn in _wrong_requests(run)]
+    world.read_through |= {run.id for run in unread if run.ended_at is not None}
+    return {"every request holds what the records say": wrong} if wrong else {}
+
+
+def _wrong_requests(run: Run) -> list[tuple[UUID, int]]:
+    goal = Intent.objects.get(run=run).goal
+    asked = {turn.turn_no: turn.request_digest for turn in ModelCall.objects.filter(run=run)}
+    given = {
+        turn_no: digest(
+            canonical(
+                {"manifest": run.agent_version.manifest_digest, "goal": goal, "turn": turn_no, "conversation": chain}
+            )
+        )
+        for turn_no, chain in enumerate(_chains(run), 1)
+    }
+    return [(run.id, turn_no) for turn_no, request in asked.items() if given.get(turn_no) != request]
+
+
+def _chains(run: Run) -> list[str]:
+    """The running digest of the conversation before each turn, and after the last one."""
+    conversation, chains = Conversation(), []
+    for message in rebuild(run).messages:
+        if message["role"] == "assistant":
+            chains.append(conversation.chain)
+        conversation.add(message)
+    return [*chains, conversation.chain]

@@ -16,7 +16,7 @@ def killed_after_the_result(world: World, policy: str) -> UUID:
     """Start a run whose worker dies when the reading of the sheet has been committed."""
     killed = world.kill_at("after_result_commit", READ)
     run_id = world.start_run(policy=policy)
-    killed()
+    killed.wait()
     return run_id
 
 

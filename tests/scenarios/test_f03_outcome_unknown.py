@@ -59,7 +59,7 @@ def not_executed(world: World) -> Unknown:
 def held_by_its_post(world: World, run_id: UUID, wait: Wait) -> Unknown:
     killed = world.kill_at("after_send")
     world.approve(wait)
-    killed()
+    killed.wait()
     world.wait_status(run_id, "HELD")
     records = Records(run_id)
     return Unknown(run_id, records.call(POST), records)

@@ -15,7 +15,7 @@ def test_the_next_worker_checks_again_and_sends_once(world: World, point: str) -
     run_id, wait = world.run_to_wait()
     killed = world.kill_at(point, POST)
     world.approve(wait)
-    killed()
+    killed.wait()
     records = Records(run_id)
     # The dispatch is one commit with the wait's consumption (ruling 4): nothing of it is there.
     assert [wait.status for wait in records.waits] == ["APPROVED"]

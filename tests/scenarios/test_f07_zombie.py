@@ -45,7 +45,7 @@ def everything_since(records: Records, revision: int) -> set[int | None]:
 def test_a_late_save_is_refused(world: World) -> None:
     frozen = world.freeze_at("after_model_response")
     run_id = world.start_run()
-    zombie = frozen()
+    zombie = frozen.wait()
     records = Records(run_id)
     assert records.phases == [("READY_TO_DECIDE", 0)]
     world.open_wait(run_id)
@@ -69,7 +69,7 @@ def test_a_late_save_is_refused(world: World) -> None:
 def test_a_late_result_is_refused_and_its_digest_kept(world: World) -> None:
     frozen = world.freeze_at("after_response", READ)
     run_id = world.start_run()
-    zombie = frozen()
+    zombie = frozen.wait()
     records = Records(run_id)
     revision, phase = records.head
     assert phase == "AWAITING_TOOL_RESULT"
@@ -98,7 +98,7 @@ def test_a_late_adoption_of_a_stop_is_refused(world: World) -> None:
     # The result comes back after the stop was accepted, and the worker freezes on its way to adopt it.
     world.stop(run_id)
     world.tell_outside(mode="ok", **{"for": "reference"})
-    zombie = frozen()
+    zombie = frozen.wait()
     world.wait_status(run_id, "CANCELLED")
     records = Records(run_id)
     before = records.same("head", "phases", "statuses", "turns", "transitions", "lease", "stop_request")
@@ -135,10 +135,28 @@ def test_a_late_renewal_is_refused(world: World) -> None:
     assert world.readings(records.call(READ)) == 2
 
 
+def test_a_call_that_was_not_sent_in_time_is_not_sent(world: World) -> None:
+    run_id, wait = world.run_to_wait()
+    frozen = world.freeze_at("after_attempt_commit", "publish_report")
+    world.approve(wait)
+    zombie = frozen.wait()
+    world.wait_status(run_id, "HELD")
+    records = Records(run_id)
+    before = records.same("head", "phases", "statuses", "reports", "transitions", "lease")
+
+    thaw(zombie)
+    wait_refused(records, ("STALE_FENCE", 2))
+
+    assert records.same("head", "phases", "statuses", "reports", "transitions", "lease") == before
+    call = records.call("publish_report")
+    assert records.tries(call) == [("NO_RESPONSE", 2, "person:operator")]
+    assert call.idempotency_key not in [request["key"] for request in world.outside_counts()["received"]["wiki"]]
+
+
 def test_a_transaction_that_was_frozen_half_way_leaves_nothing(world: World) -> None:
     frozen = world.freeze_at("inside_result_tx", DRAFT)
     run_id = world.start_run()
-    zombie = frozen()
+    zombie = frozen.wait()
     records = Records(run_id)
     # Its report version is written and not committed; the next worker's own one has to wait for it.
     assert records.reports == []
@@ -162,7 +180,7 @@ def test_a_transaction_that_was_frozen_with_the_lease_locked_is_ended(world: Wor
     run_id, wait = world.run_to_wait()
     frozen = world.freeze_at("inside_dispatch_tx", "publish_report")
     world.approve(wait)
-    zombie = frozen()
+    zombie = frozen.wait()
     world.wait_status(run_id, "COMPLETED")
     records = Records(run_id)
     before = records.same("head", "phases", "statuses", "reports", "transitions", "lease")

@@ -44,7 +44,7 @@ def test_a_decision_survives_the_broker_and_its_own_web_process(world: World, de
 
     with pytest.raises((ConnectionError, http.client.HTTPException)):
         approve_over_http(world, wait)
-    killed()
+    killed.wait()
     web.wait_ended()
 
     assert records.decisions == [("APPROVE", "person:operator")]

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +24,7 @@ from approvals.services import Decided, Seen, approval_decide
 from approvals.states import DecisionVerdict
 from receipts.models import ToolCall
 from receipts.states import FollowUp, Verdict
-from runs.models import Lease, Run
+from runs.models import Run
 from runs.wakeups import LOOK_TASK
 from runtime.services import (
     GoalRevised,
@@ -38,6 +38,7 @@ from runtime.services import (
     call_reconcile,
     goal_revise,
     obligation_release,
+    run_resume,
     run_start,
     run_stop,
 )
@@ -61,6 +62,22 @@ SECOND_APPROVER = "second"
 RECONCILER = "reconciler"
 
 
+@dataclass(frozen=True)
+class Order:
+    """An order to die or freeze at a fault point."""
+
+    stack: Stack
+    name: str
+
+    def wait(self) -> int:
+        """Wait until a process has taken it; its id."""
+        return self.stack.wait_hit(self.name)
+
+    def taken(self) -> bool:
+        """Whether a process has taken it."""
+        return any(self.stack.fault_dir.glob(f"{self.name}.hit.*"))
+
+
 @dataclass
 class World:
     """Two workers with pools, the clock and the outside world on one database; and what one does with them."""
@@ -70,6 +87,7 @@ class World:
     workers: list[Process] = field(default_factory=list)
     beat: Process | None = None
     outside: Process | None = None
+    read_through: set[UUID] = field(default_factory=set)  # ended runs whose requests have been checked
 
     # ── processes ───────────────────────────────────────────────────────────────
 
@@ -104,17 +122,13 @@ class World:
         self.tell_outside(mode="ok")
         self.tell_outside(mode="ok", **{"for": "reference"})
 
-    def kill_at(self, point: str, subject: str = "") -> Callable[[], int]:
-        """Have the next process that reaches the point SIGKILL itself. Call what is returned to wait for that."""
-        return self._order("KILL", point, subject)
+    def kill_at(self, point: str, subject: str = "") -> Order:
+        """Have the next process that reaches the point SIGKILL itself."""
+        return Order(self.stack, self.stack.order("KILL", point, subject))
 
-    def freeze_at(self, point: str, subject: str = "") -> Callable[[], int]:
-        """Have the next process that reaches the point SIGSTOP itself. What is returned waits and gives its id."""
-        return self._order("STOP", point, subject)
-
-    def _order(self, action: str, point: str, subject: str) -> Callable[[], int]:
-        name = self.stack.order(action, point, subject)
-        return lambda: self.stack.wait_hit(name)
+    def freeze_at(self, point: str, subject: str = "") -> Order:
+        """Have the next process that reaches the point SIGSTOP itself."""
+        return Order(self.stack, self.stack.order("STOP", point, subject))
 
     # ── the outside world ───────────────────────────────────────────────────────
 
@@ -238,9 +252,37 @@ class World:
         """A fresh connection: the ones that this process keeps may be to a broker that a test has killed."""
         return current_app.connection_for_write()
 
-    def wait_fence(self, run_id: UUID, fence: int) -> None:
-        """Wait until the lease has been taken under at least this fence."""
-        wait_until(lambda: Lease.objects.get(run_id=run_id).fence >= fence, f"fence {fence} of run {run_id}")
+    # ── an honest operator ──────────────────────────────────────────────────────
+
+    def attend(self, run_id: UUID) -> bool:
+        """Do what the run needs of a person now: approve, look an unknown call up, try it again. True once it ended."""
+        run = Run.objects.get(id=run_id)
+        wait = Wait.objects.filter(run_id=run_id, status="OPEN").first()
+        if run.status == "WAITING" and wait is not None:
+            self.decide(wait)
+        elif run.hold_reason == "UNCERTAIN_CALL":
+            self._look_up(run_id)
+        elif run.hold_reason == "TAKEOVER_LIMIT":
+            run_resume(actor=self.person(), run_id=run_id, reason="the machine was repaired")
+        else:
+            assert run.status != "HELD", f"run {run_id} is held: {run.hold_reason} {run.hold_detail}"
+        return run.ended_at is not None
+
+    def _look_up(self, run_id: UUID) -> None:
+        call = ToolCall.objects.filter(run_id=run_id, status="UNCERTAIN", blocking=True).first()
+        if call is not None and self.executions(call):
+            self.reconcile(call, "EXECUTED", ref="seen on the wiki")
+        elif call is not None:
+            self.reconcile(call, "NOT_EXECUTED", then="RETRY")
+
+    def finish(self, run_id: UUID) -> None:
+        """Attend to a run until it has ended."""
+        wait_until(lambda: self.attend(run_id), f"run {run_id} ends")
+
+    def reach(self, order: Order, run_id: UUID) -> int:
+        """Attend to a run until a process has taken the order; its id."""
+        wait_until(lambda: order.taken() or (self.attend(run_id) and order.taken()), f"{order.name} is reached")
+        return order.wait()
 
 
 @contextmanager
