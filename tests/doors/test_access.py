@@ -1,0 +1,445 @@
+"""Every door, walked: each route, socket and command with nobody, with the wrong role and from another tenant.
+
+A door that is not in the tables below fails the suite: whoever adds one says here who may pass.
+"""
+
+import argparse
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import pytest
+from asgiref.testing import ApplicationCommunicator
+from django.core.management import get_commands, load_command_class
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.urls.converters import get_converters
+
+from accounts.models import User
+from accounts.states import GRANTS, Permission, Role
+from approvals.models import Decision, Wait
+from checkpoints.models import Checkpoint, Intent, Obligation
+from console.asgi import application
+from console.management.noun import Noun
+from console.routing import websocket_urlpatterns
+from receipts.models import Reconciliation, ReportVersion, ToolCall
+from runs.models import ControlRequest, Run, Wakeup
+from tests.doors.world import OPERATOR, STRANGER, Doors, manage
+
+OUR_APPS = {"accounts", "runs", "receipts", "checkpoints", "approvals", "runtime", "console"}
+MISSING = UUID(int=0)
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+@dataclass(frozen=True)
+class Act:
+    """What POST does: who may, and a body that is refused even then, so that a walk changes nothing."""
+
+    permission: Permission
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Route:
+    """Who may pass. `door` is page, api or open; `named` is what its path names."""
+
+    door: str
+    named: str = ""
+    act: Act | None = None
+    reads: bool = True
+
+
+STALE = {"revision": 1, "digest": "0" * 64, "args_digest": "0" * 64, "reason": "walked"}
+START = Act(Permission.START, {"agent": "nobody"})
+STOP = Act(Permission.STOP, {"reason": " "})
+RESUME = Act(Permission.RESUME, {"reason": "walked"})
+REVISE = Act(Permission.REVISE, {"reason": " ", "goal": "walked"})
+RELEASE = Act(Permission.RELEASE, {"reason": " "})
+DECIDE = Act(Permission.DECIDE, {"verdict": "APPROVE", **STALE})
+RECONCILE = Act(Permission.RECONCILE, {"verdict": "EXECUTED", "evidence": " "})
+
+ROUTES = {
+    "healthz": Route("open"),
+    "sign-in": Route("open"),
+    "sign-out": Route("open"),
+    "design": Route("page", reads=False),
+    "overview": Route("page"),
+    "overview-parts": Route("page"),
+    "inbox": Route("page"),
+    "inbox-count": Route("page"),
+    "search": Route("page"),
+    "runs": Route("page"),
+    "run-new": Route("page", act=START),
+    "run": Route("page", "run"),
+    "run-retry": Route("page", "run", RESUME),
+    "run-goal": Route("page", "run", REVISE),
+    "stop": Route("page", "run", STOP),
+    "checkpoints": Route("page", "run"),
+    "checkpoint": Route("page", "checkpoint"),
+    "wait": Route("page", "wait", DECIDE),
+    "call": Route("page", "call", RECONCILE),
+    "obligation-release": Route("page", "obligation", RELEASE),
+    "reports": Route("page"),
+    "report": Route("page", "report"),
+    "report-download": Route("page", "version"),
+    "api:schema": Route("api", reads=False),
+    "api:runs": Route("api", act=START),
+    "api:run": Route("api", "run"),
+    "api:run-stop": Route("api", "run", STOP),
+    "api:run-resume": Route("api", "run", RESUME),
+    "api:run-goal": Route("api", "run", REVISE),
+    "api:run-inputs": Route("api", "run"),
+    "api:run-input": Route("api", "input"),
+    "api:run-reports": Route("api", "run"),
+    "api:checkpoints": Route("api", "run"),
+    "api:checkpoint": Route("api", "checkpoint"),
+    "api:checkpoint-diff": Route("api", "difference"),
+    "api:waits": Route("api"),
+    "api:wait": Route("api", "wait"),
+    "api:wait-decide": Route("api", "wait", DECIDE),
+    "api:calls": Route("api"),
+    "api:call": Route("api", "call"),
+    "api:call-reconcile": Route("api", "call", RECONCILE),
+    "api:report": Route("api", "report"),
+    "api:report-version": Route("api", "version"),
+    "api:obligations": Route("api"),
+    "api:obligation-release": Route("api", "obligation", RELEASE),
+    "api:missing": Route("api", "nothing"),
+}
+SOCKETS = {"ws/live/"}
+INSTALLATION = "whoever runs the installation"
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb of the command line: what it names, the rest of a call that is refused even to those who may, and who may."""
+
+    named: str
+    rest: tuple[str, ...] = ()
+    permission: Permission = Permission.READ
+
+
+_STALE = ("--approve", "--revision", "1", "--digest", "0", "--args-digest", "0", "--reason", "walked")
+VERBS: dict[tuple[str, ...], Verb | str] = {
+    ("up",): INSTALLATION,
+    ("tour",): INSTALLATION,
+    ("members", "list"): INSTALLATION,
+    ("members", "set"): INSTALLATION,
+    ("members", "token", "create"): INSTALLATION,
+    ("members", "token", "revoke"): INSTALLATION,
+    ("runs", "start"): Verb("agent", permission=Permission.START),
+    ("runs", "list"): Verb(""),
+    ("runs", "show"): Verb("run"),
+    ("runs", "await"): Verb("run", ("--until", "COMPLETED", "--timeout", "0")),
+    ("runs", "stop"): Verb("run", ("--reason", " "), Permission.STOP),
+    ("runs", "resume"): Verb("run", ("--reason", "walked"), Permission.RESUME),
+    ("runs", "revise-goal"): Verb("run", ("--reason", " ", "--goal", "walked"), Permission.REVISE),
+    ("waits", "list"): Verb(""),
+    ("waits", "show"): Verb("wait"),
+    ("waits", "decide"): Verb("wait", _STALE, Permission.DECIDE),
+    ("calls", "list"): Verb(""),
+    ("calls", "show"): Verb("call"),
+    ("calls", "reconcile"): Verb("call", ("--verdict", "EXECUTED", "--evidence", " "), Permission.RECONCILE),
+    ("checkpoints", "list"): Verb("run"),
+    ("checkpoints", "show"): Verb("checkpoint"),
+    ("checkpoints", "diff"): Verb("difference"),
+    ("reports", "show"): Verb("run of a report"),
+    ("obligations", "list"): Verb(""),
+    ("obligations", "release"): Verb("obligation", ("--reason", " "), Permission.RELEASE),
+}
+
+
+# ── the walk ──
+
+
+def routes(patterns: list[Any], namespace: str = "") -> Iterator[tuple[str, URLPattern]]:
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            inner = f"{namespace}{pattern.namespace}:" if pattern.namespace else namespace
+            yield from routes(pattern.url_patterns, inner)
+        else:
+            yield f"{namespace}{pattern.name or pattern.pattern}", pattern
+
+
+def verbs(parser: argparse.ArgumentParser, name: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    for action in below:
+        for verb, inner in action.choices.items():
+            yield from verbs(inner, (*name, verb))
+    if not below:
+        yield name
+
+
+def test_every_route_has_an_expectation() -> None:
+    found = [name for name, _ in routes(get_resolver().url_patterns)]
+    assert sorted(found) == sorted(ROUTES)
+    assert "uuid" in get_converters()
+
+
+def test_every_route_that_takes_an_id_says_what_it_names() -> None:
+    for name, pattern in routes(get_resolver().url_patterns):
+        takes = set(pattern.pattern.converters)
+        assert not takes or ROUTES[name].named, f"{name} takes {takes}"
+
+
+def test_every_socket_has_an_expectation() -> None:
+    assert {str(pattern.pattern) for pattern in websocket_urlpatterns} == SOCKETS
+
+
+def test_every_command_has_an_expectation() -> None:
+    found = set()
+    for name, app in get_commands().items():
+        if app in OUR_APPS:
+            found |= set(verbs(load_command_class(str(app), name).create_parser("manage.py", name), (name,)))
+    assert sorted(found) == sorted(VERBS)
+
+
+# ── what is walked with ──
+
+
+@dataclass(frozen=True)
+class Things:
+    """Objects of the first tenant, by what a path names; `state` is everything that an act could change."""
+
+    named: dict[str, dict[str, Any]]
+    ids: tuple[str, ...]
+
+    def path(self, name: str, *, missing: bool = False) -> str:
+        if ROUTES[name].named == "nothing":
+            return "/api/v1/nothing/"
+        kwargs = self.named[ROUTES[name].named] if ROUTES[name].named else {}
+        return reverse(name, kwargs={**kwargs, "id": MISSING} if missing else kwargs)
+
+    def arguments(self, named: str) -> list[str]:
+        return [str(value) for value in self.named[named].values()] if named else []
+
+    @staticmethod
+    def state() -> list[Any]:
+        return [
+            sorted(Run.objects.values_list("id", "status", "hold_reason")),
+            sorted(Wait.objects.values_list("id", "status")),
+            sorted(ToolCall.objects.values_list("id", "status")),
+            sorted(Obligation.objects.values_list("id", "status")),
+            [model.objects.count() for model in (Decision, Reconciliation, ControlRequest, Intent, Checkpoint, Wakeup)],
+        ]
+
+
+@pytest.fixture(scope="module")
+def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Things:
+    promise = Obligation.objects.get(run=waiting.run_id, status="OPEN")
+    version = ReportVersion.objects.filter(run=completed).latest("version_no")
+    run = waiting.run_id
+    named: dict[str, dict[str, Any]] = {
+        "agent": {"agent": "nobody"},
+        "run": {"id": run},
+        "run of a report": {"id": completed.id},
+        "input": {"id": run, "name": "a"},
+        "checkpoint": {"id": run, "revision": 1},
+        "difference": {"id": run, "revision": 1, "other": 2},
+        "wait": {"id": waiting.id},
+        "call": {"id": unknown.id},
+        "obligation": {"id": promise.id},
+        "report": {"id": version.report_id},
+        "version": {"id": version.report_id, "version": version.version_no},
+    }
+    ids = (run, waiting.id, unknown.id, unknown.run_id, completed.id, promise.id, version.report_id)
+    return Things(named, tuple(str(id) for id in ids))
+
+
+def browser(username: str) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(username=username))
+    return client
+
+
+def ask(doors: Doors, things: Things, name: str, method: str, by: str, *, missing: bool = False) -> Any:
+    """Ask a route as a person: pages with their session, the API with their token."""
+    route, path = ROUTES[name], things.path(name, missing=missing)
+    body = route.act.body if route.act and method == "POST" else {}
+    if route.door == "page":
+        return browser(by).generic(method, path) if method != "POST" else browser(by).post(path, body)
+    if name == "api:runs" and method == "POST":
+        return doors.start(body, by=by)
+    return doors.api(method, path.removeprefix("/api/v1"), body if method != "GET" else None, by=by)
+
+
+def may(role: Role, permission: Permission) -> bool:
+    return permission in GRANTS[role]
+
+
+def methods(name: str) -> tuple[str, ...]:
+    """The methods that mean something on a route."""
+    route = ROUTES[name]
+    acts_only = route.door == "api" and route.act is not None and name != "api:runs"
+    return ("POST",) if acts_only else ("GET", "POST") if route.act else ("GET",)
+
+
+GUARDED = [name for name, route in ROUTES.items() if route.door != "open"]
+NAMING = [name for name in GUARDED if ROUTES[name].named]
+LISTING = [name for name in GUARDED if not ROUTES[name].named and ROUTES[name].reads]
+ACTING = [name for name in GUARDED if ROUTES[name].act]
+
+
+# ── routes ──
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_nobody_passes_no_route(things: Things, name: str) -> None:
+    path, before = things.path(name), things.state()
+    for method in METHODS:
+        answer = Client().generic(method, path, b"{}", "application/json")
+        if ROUTES[name].door == "api":
+            assert (answer.status_code, answer.json()["code"]) == (401, "NOT_SIGNED_IN"), method
+        else:
+            assert answer.status_code == 302 and answer["Location"].startswith(reverse("sign-in")), method
+    assert things.state() == before
+
+
+@pytest.mark.parametrize("name", NAMING)
+def test_what_is_foreign_looks_like_what_is_missing(doors: Doors, things: Things, name: str) -> None:
+    before = things.state()
+    for method in methods(name):
+        foreign = ask(doors, things, name, method, STRANGER)
+        missing = ask(doors, things, name, method, STRANGER, missing=True)
+        assert foreign.status_code == missing.status_code == 404, method
+        if ROUTES[name].door == "api":
+            assert foreign.content == missing.content
+        else:
+            assert not [id for id in things.ids if id in foreign.content.decode()]
+    assert things.state() == before
+
+
+@pytest.mark.parametrize("name", NAMING)
+def test_a_member_finds_what_is_there(doors: Doors, things: Things, name: str) -> None:
+    for method in set(methods(name)) & {"GET"}:
+        assert ask(doors, things, name, method, OPERATOR).status_code == (404 if name == "api:missing" else 200)
+
+
+@pytest.mark.parametrize("name", LISTING)
+def test_lists_show_nothing_of_another_tenant(doors: Doors, things: Things, name: str) -> None:
+    shown = ask(doors, things, name, "GET", STRANGER).content.decode()
+    assert not [id for id in things.ids if id in shown]
+
+
+@pytest.mark.parametrize("name", NAMING + LISTING)
+def test_who_may_not_read_sees_nothing(doors: Doors, things: Things, name: str) -> None:
+    answer = ask(doors, things, name, "GET", "only-auditor")
+    assert not [id for id in things.ids if id in answer.content.decode()]
+    if ROUTES[name].named and "GET" in methods(name):
+        assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("name", ACTING)
+def test_an_act_needs_its_role(doors: Doors, things: Things, name: str, role: Role) -> None:
+    act, before = ROUTES[name].act, things.state()
+    assert act is not None
+    answer = ask(doors, things, name, "POST", f"only-{role}")
+    if may(role, act.permission):
+        assert answer.status_code in {400, 409}, answer.content
+    elif not may(role, Permission.READ) and ROUTES[name].named:
+        assert answer.status_code == 404
+    else:
+        assert answer.status_code == 403, answer.content
+        assert ROUTES[name].door == "page" or answer.json()["code"] == "NOT_ALLOWED"
+    assert things.state() == before
+
+
+@pytest.mark.parametrize("name", [name for name in GUARDED if ROUTES[name].door == "api" and name != "api:missing"])
+def test_other_methods_are_refused(doors: Doors, things: Things, name: str) -> None:
+    before = things.state()
+    for method in set(METHODS) - set(methods(name)):
+        answer = doors.api(method, things.path(name).removeprefix("/api/v1"), {"status": "COMPLETED"})
+        assert (answer.status_code, answer.json()["code"]) == (405, "METHOD_NOT_ALLOWED"), method
+    assert things.state() == before
+
+
+# ── sockets ──
+
+
+class Socket(ApplicationCommunicator):
+    """An application behind a socket, without types of its own."""
+
+    send_input: Any
+    receive_output: Any
+    wait: Any
+
+
+def _socket(path: str, cookie: str) -> Socket:
+    headers = [(b"origin", b"http://localhost"), (b"host", b"localhost"), (b"cookie", f"sessionid={cookie}".encode())]
+    scope = {"type": "websocket", "scheme": "ws", "path": f"/{path}", "headers": headers, "query_string": b""}
+    return Socket(application, {**scope, "subprotocols": []})  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("path", [*sorted(SOCKETS), "ws/", "ws/nothing/", "ws/live", "", "api/v1/runs/"])
+def test_nobody_opens_a_socket(doors: Doors, path: str) -> None:
+    async def first_answer() -> Any:
+        socket = _socket(path, "")
+        await socket.send_input({"type": "websocket.connect"})
+        return await socket.receive_output(10)
+
+    assert asyncio.run(first_answer())["type"] == "websocket.close"
+
+
+@pytest.mark.parametrize("path", sorted(SOCKETS))
+@pytest.mark.parametrize("username", [STRANGER, "only-auditor"])
+def test_a_socket_tells_nothing_of_what_one_may_not_see(doors: Doors, things: Things, path: str, username: str) -> None:
+    cookie = browser(username).cookies["sessionid"].value
+    topics = [f"run:{id}" for id in things.ids]
+
+    async def answers() -> list[Any]:
+        socket = _socket(path, cookie)
+        await socket.send_input({"type": "websocket.connect"})
+        accepted = await socket.receive_output(10)
+        await socket.send_input({"type": "websocket.receive", "text": json.dumps({"subscribe": topics})})
+        while "subscribed" not in (answer := json.loads((await socket.receive_output(10))["text"])):
+            pass
+        await socket.send_input({"type": "websocket.disconnect", "code": 1000})
+        await socket.wait(10)
+        return [accepted["type"], answer]
+
+    refused = {"subscribed": [], "refused": sorted(topics)}
+    assert asyncio.run(answers()) == ["websocket.accept", refused]
+
+
+# ── commands ──
+
+SPOKEN = {name: verb for name, verb in VERBS.items() if isinstance(verb, Verb)}
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+def test_a_command_needs_to_know_who_acts(things: Things, name: tuple[str, ...]) -> None:
+    ran = manage(*name, *things.arguments(SPOKEN[name].named), *SPOKEN[name].rest, "--json")
+    assert (ran.code, ran.out) == (2, "") and "--as USERNAME is required" in ran.err
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+def test_a_command_finds_nothing_of_another_tenant(things: Things, name: tuple[str, ...]) -> None:
+    verb, before = SPOKEN[name], things.state()
+    for username in (STRANGER, "only-auditor"):
+        ran = manage(*name, *things.arguments(verb.named), *verb.rest, "--as", username, "--json")
+        if verb.named in ("", "agent"):
+            assert not [id for id in things.ids if id in ran.out]
+        else:
+            assert (ran.code, ran.json["error"]["code"]) == (1, "NOT_FOUND"), ran
+    assert things.state() == before
+
+
+@pytest.mark.parametrize("role", [role for role in Role if may(role, Permission.READ)])
+@pytest.mark.parametrize("name", SPOKEN)
+def test_a_command_needs_its_role(things: Things, name: tuple[str, ...], role: Role) -> None:
+    verb, before = SPOKEN[name], things.state()
+    ran = manage(*name, *things.arguments(verb.named), *verb.rest, "--as", f"only-{role}", "--json")
+    code = ran.json["error"]["code"] if ran.code else ""
+    assert (code != "NOT_ALLOWED") == may(role, verb.permission), ran
+    assert things.state() == before
+
+
+def test_commands_that_need_no_person_are_those_of_the_installation() -> None:
+    for name, verb in VERBS.items():
+        command = load_command_class("console", name[0])
+        by_person = isinstance(command, Noun) and command.by_person
+        assert by_person == isinstance(verb, Verb), name
