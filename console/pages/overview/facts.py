@@ -14,7 +14,7 @@ from django.urls import reverse
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from accounts.states import Actor
+from accounts.states import Actor, Permission
 from console.pages import signs
 from console.pages.inbox.items import SOON, Counts, held_runs, open_waits, unknown_calls
 from console.pages.times import span
@@ -114,7 +114,9 @@ ORDER BY since LIMIT %(limit)s"""
 
 
 def stuck_runs(actor: Actor) -> list[Stuck]:
-    """Runs that are held, queued and not taken, or whose worker fell silent, the longest first."""
+    """Runs that are held, queued and not taken, or whose worker fell silent, the longest first; none without READ."""
+    if not actor.may(Permission.READ):
+        return []
     asked: dict[str, Any] = {"tenant": actor.tenant_id, "untaken": UNTAKEN.total_seconds(), "limit": STUCK_LIMIT}
     with connection.cursor() as cursor:
         cursor.execute(_STUCK, asked)
