@@ -111,21 +111,28 @@ def call_result(call: ToolCall) -> Result | None:
     return Result.objects.filter(tool_call_id=call.id).first()
 
 
-@dataclass(frozen=True)
-class KeyedCall:
-    """A call of a run by its key. `live`: it was sent, or may still be sent (ruling 6)."""
+@dataclass
+class RunKeys:
+    """The keys of a run's calls, and the number of the last call.
 
-    id: UUID
-    idempotency_key: str
+    `live`: the calls that were sent, or may still be sent (ruling 6). `given_up`: those of unknown outcome that the run
+    went on without; they are refused to the model (ruling 33).
+    """
+
+    live: dict[str, UUID]
+    given_up: frozenset[str]
     ordinal: int
-    live: bool
 
 
-def keyed_calls(*, run_id: UUID) -> list[KeyedCall]:
-    """Every call of a run by key, in order."""
-    rows = ToolCall.objects.filter(run_id=run_id).order_by("ordinal")
-    fields = rows.values_list("id", "idempotency_key", "ordinal", "status")
-    return [KeyedCall(id, key, ordinal, status in LIVE_CALL) for id, key, ordinal, status in fields]
+def run_keys(*, run_id: UUID) -> RunKeys:
+    """The keys of a run as they are stored now."""
+    rows = list(ToolCall.objects.filter(run_id=run_id).order_by("ordinal"))
+    unknown = [row for row in rows if row.status == CallStatus.UNCERTAIN and not row.blocking]
+    return RunKeys(
+        live={row.idempotency_key: row.id for row in rows if row.status in LIVE_CALL and row not in unknown},
+        given_up=frozenset(row.idempotency_key for row in unknown),
+        ordinal=max((row.ordinal for row in rows), default=0),
+    )
 
 
 def outcome_counts(*, run_id: UUID) -> dict[str, int]:

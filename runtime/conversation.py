@@ -1,6 +1,7 @@
 """The conversation that the next model request is built from: rebuilt from stored turns, results and notices."""
 
 import json
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,17 +19,29 @@ _CLOSED = {
 }
 
 
+_FIRST, _LAST = -1, 10**9
+
+
 @dataclass
 class Conversation:
-    """Messages in order, with a running digest so that a request's digest costs only what is new."""
+    """Messages in order: of each turn what the model said, the answers in the order of its proposals, then the notices.
+
+    An answer that comes late is put in its place, so that the worker that goes on and one that takes over ask the same.
+    """
 
     messages: list[dict[str, Any]] = field(default_factory=list)
-    chain: str = ""
+    _places: list[tuple[int, int]] = field(default_factory=list)
+    _digests: list[str] = field(default_factory=list)
+
+    @property
+    def chain(self) -> str:
+        """The digest of all messages in their order. What a message adds to it is computed once."""
+        return digest("".join(self._digests).encode())
 
     def add(self, message: dict[str, Any]) -> None:
         """Append one message."""
-        self.chain = digest(canonical({"before": self.chain, "message": message}))
-        self.messages.append(message)
+        turn_no = self._places[-1][0] if self._places else 0
+        self._insert((turn_no, _LAST), message)
 
     def add_turn(self, turn_no: int, text: str, proposals: tuple[ProposedCall, ...]) -> None:
         """Append what the model said and proposed."""
@@ -36,11 +49,18 @@ class Conversation:
             {"id": message_id(turn_no, ordinal), "tool": call.tool, "arguments": call.arguments}
             for ordinal, call in enumerate(proposals)
         ]
-        self.add({"role": "assistant", "text": text, "calls": calls})
+        self._insert((turn_no, _FIRST), {"role": "assistant", "text": text, "calls": calls})
 
     def add_answer(self, turn_no: int, ordinal: int, tool: str, *, ok: bool, value: dict[str, Any]) -> None:
-        """Append what became of one proposal."""
-        self.add({"role": "tool", "id": message_id(turn_no, ordinal), "tool": tool, "ok": ok, "value": value})
+        """Add what became of one proposal."""
+        message = {"role": "tool", "id": message_id(turn_no, ordinal), "tool": tool, "ok": ok, "value": value}
+        self._insert((turn_no, ordinal), message)
+
+    def _insert(self, place: tuple[int, int], message: dict[str, Any]) -> None:
+        index = bisect_right(self._places, place)
+        self._places.insert(index, place)
+        self._digests.insert(index, digest(canonical(message)))
+        self.messages.insert(index, message)
 
 
 def message_id(turn_no: int, ordinal: int) -> str:

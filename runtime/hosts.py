@@ -3,7 +3,7 @@
 A host never writes a row. It says what one try gave; the loop records it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from accounts.keys import new_id
+from receipts.selectors import RunKeys
 from receipts.statements import NewCall, NewProposal
 from receipts.states import Disposition
 from runs.canonical import NotCanonical, canonical, digest, idempotency_key, intent_key
@@ -61,19 +62,20 @@ def bind_turn(
     spec: AgentSpec,
     run_id: UUID,
     results: Sequence[PriorResult],
-    live_keys: Mapping[str, UUID],
-    first_ordinal: int,
+    keys: RunKeys,
 ) -> list[Bound]:
-    """Bind every proposal of a turn, in order. A key that is already live in the run, or earlier in this turn, is reused."""
-    keys = dict(live_keys)
+    """Bind every proposal of a turn, in order. A key that is already live in the run, or earlier in this turn, is reused;
+    one whose outcome nobody knows and that the run went on without is refused.
+    """
+    now = RunKeys(dict(keys.live), keys.given_up, keys.ordinal)
     bound: list[Bound] = []
     for ordinal, proposed in enumerate(turn.proposals):
         if proposed.tool == FINISH.key:
             bound.append(_bind_finish(ordinal, proposed, alone=len(turn.proposals) == 1))
             continue
-        item = _bind(ordinal, proposed, spec, run_id, results, keys, first_ordinal + ordinal)
+        item = _bind(ordinal, proposed, spec, run_id, results, now)
         if item.call is not None:
-            keys[item.call.idempotency_key] = item.call.id
+            now.live[item.call.idempotency_key] = item.call.id
         bound.append(item)
     return bound
 
@@ -92,8 +94,7 @@ def _bind(
     spec: AgentSpec,
     run_id: UUID,
     results: Sequence[PriorResult],
-    keys: Mapping[str, UUID],
-    call_ordinal: int,
+    keys: RunKeys,
 ) -> Bound:
     tool = next((tool for tool in spec.tools if tool.key == proposed.tool), None)
     try:
@@ -102,6 +103,10 @@ def _bind(
         if tool is None:
             raise _Unusable(f"unknown tool {proposed.tool}")
         args, plain, step_name = _complete(tool, proposed, results)
+        value = args.model_dump(mode="json")
+        key = idempotency_key(run_id=run_id, step_name=step_name, args=value)
+        if key in keys.given_up:
+            raise _Unusable(f"{step_name} was sent, and nobody knows whether it happened; it will not be sent again")
     except (_Unusable, NotCanonical) as error:
         args_digest = _digest_of(proposed.arguments)
         return Bound(
@@ -109,13 +114,11 @@ def _bind(
                 ordinal, proposed.tool[:200], args_digest, Disposition.REFUSED, refusal=str(error)[:REFUSAL_LIMIT]
             )
         )
-    value = args.model_dump(mode="json")
-    key = idempotency_key(run_id=run_id, step_name=step_name, args=value)
-    if key in keys:
-        return Bound(NewProposal(ordinal, tool.key, digest(plain), Disposition.REUSED, call=keys[key]), tool=tool)
+    if key in keys.live:
+        return Bound(NewProposal(ordinal, tool.key, digest(plain), Disposition.REUSED, call=keys.live[key]), tool=tool)
     call = NewCall(
         id=new_id(),
-        ordinal=call_ordinal,
+        ordinal=keys.ordinal + 1 + ordinal,
         tool=tool.key,
         tool_version=tool.version,
         tool_hash=definition_hash(tool),

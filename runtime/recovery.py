@@ -7,17 +7,19 @@ format, pins and references. Each refusal holds the run under a kind of its own.
 import json
 from typing import Any
 
+from cryptography.exceptions import InvalidTag
+
 from accounts.selectors import current_data_key
 from approvals.services import waits_cancel
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import Position, load_head, obligations_of
 from receipts.selectors import (
     calls_of,
-    keyed_calls,
     outcome_counts,
     proposals_waiting,
     published_reports,
     result_bytes,
+    run_keys,
 )
 from receipts.services import calls_cancel, unknown_reads_release
 from runs.canonical import canonical, digest
@@ -88,26 +90,28 @@ def _settlement(run: Any) -> dict[str, Any]:
 
 def _guarded(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session | None:
     try:
-        position = load_head(run)
-        spec = _pinned_spec(run, position)
-        results = _results(position)
+        return _session(holding, heartbeat, run)
     except Unreadable as error:
         refuse_resume(holding, error.kind, error.found)
-        return None
-    calls = keyed_calls(run_id=run.id)
+    except InvalidTag:
+        refuse_resume(holding, "DIGEST_MISMATCH", "a stored result, turn, message or input was changed")
+    return None
+
+
+def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
+    position = load_head(run)
     session = Session(
         holding=holding,
         run=run,
-        spec=spec,
+        spec=_pinned_spec(run, position),
         gateway=gateway(),
         heartbeat=heartbeat,
         position=position,
         key_id=current_data_key(run.tenant_id),
         inputs=run_inputs(run),
-        results=results,
+        results=_results(position),
         conversation=rebuild(run),
-        live_keys={call.idempotency_key: call.id for call in calls if call.live},
-        ordinal=max((call.ordinal for call in calls), default=0),
+        keys=run_keys(run_id=run.id),
     )
     for call_id, turn_no, ordinal in proposals_waiting(call_ids=position.snapshot.barrier):
         session.asked_for(call_id, turn_no, ordinal)

@@ -11,9 +11,10 @@ from django.conf import settings
 from checkpoints.envelope import Contract, ResultRef, Snapshot
 from checkpoints.selectors import Position
 from checkpoints.states import Phase
+from receipts.selectors import RunKeys, run_keys
 from runs.states import Holding
 from runtime.contracts import AgentSpec, Arguments, Gateway, PriorResult, Tool, ToolContext
-from runtime.conversation import Conversation
+from runtime.conversation import Conversation, rebuild
 from runtime.heartbeat import Heartbeat
 
 
@@ -53,8 +54,7 @@ class Session:
     inputs: Mapping[str, bytes]
     results: list[PriorResult]
     conversation: Conversation
-    live_keys: dict[str, UUID]
-    ordinal: int
+    keys: RunKeys
     asked: Asked | None = None
     sending: Sending | None = None
     proposals_of: dict[UUID, list[tuple[int, int]]] = field(default_factory=dict)
@@ -93,6 +93,11 @@ class Session:
     def moved(self, snapshot: Snapshot, digest: str) -> None:
         """The head has moved to this revision."""
         self.position = Position(snapshot.revision, digest, snapshot)
+
+    def reread(self) -> None:
+        """Take conversation and keys from the store again, after calls were closed or results adopted."""
+        self.conversation = rebuild(self.run)
+        self.keys = run_keys(run_id=self.run.id)
 
     def context(self, sending: Sending) -> ToolContext:
         """What the tool may read for this attempt."""

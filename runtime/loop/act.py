@@ -16,11 +16,12 @@ from receipts.states import EffectClass
 from runs.canonical import canonical, digest
 from runs.errors import LeaseLost
 from runs.faults import reach
+from runs.leases import lease_lock
 from runs.live import hint_changed
 from runs.services import budget_hold_unknown, budget_release, refusal_record
 from runs.statements import Purse, fence_params
 from runs.states import RefusalKind
-from runtime.contracts import PriorResult, ToolOutcome
+from runtime.contracts import PriorResult, ReportDraft, ToolOutcome
 from runtime.ending import held_run, stop
 from runtime.hosts import Tried, try_tool
 from runtime.loop.budget import MODEL_RESERVE, TOOL_RESERVE
@@ -84,15 +85,18 @@ def _record(session: Session, sending: Sending, tried: Tried) -> bool:
     value = _value_of(tried)
     session.answered(sending.call_id, sending.tool.key, ok=ok, value=value)
     last = not unsettled_calls(ids=snapshot.barrier, but=sending.call_id)
+    ask = last and snapshot.turn_no < session.spec.turn_limit
     params = fence_params(session.holding) | save_params([prepared], key_id=session.key_id)
     params |= _result_params(session, sending, tried, plain)
-    params |= ask_params(session, snapshot.turn_no + 1, revision=snapshot.revision) | {"ask": last}
+    params |= ask_params(session, snapshot.turn_no + 1, revision=snapshot.revision) | {"ask": ask}
     purse = Purse().settle(sending.call_id, sending.attempt, TOOL_RESERVE, TOOL_RESERVE)
-    if last:
+    if ask:
         purse.reserve(params["ask_id"], 1, MODEL_RESERVE)
     written = _commit_result(session, sending, tried.outcome, params | purse.params())
     session.moved(snapshot, prepared.digest)
     session.results.append(PriorResult(sending.call_id, sending.tool.key, sending.step_name, ok, value))
+    if not ok:
+        session.keys.live.pop(sending.key, None)
     if written.started is not None:
         session.asked = Asked(params["ask_id"], snapshot.turn_no + 1, written.started)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
@@ -109,8 +113,8 @@ def _go_on(session: Session, written: Written) -> bool:
 
 def _commit_result(session: Session, sending: Sending, outcome: ToolOutcome | None, params: dict[str, Any]) -> Written:
     with transaction.atomic():
-        if outcome is not None and outcome.report is not None:
-            _store_report(session, sending, outcome)
+        if outcome is not None and outcome.report is not None and lease_lock(session.holding) is not None:
+            _store_report(session, sending, outcome.report)
         reach("inside_result_tx", sending.tool.key)
         written = write(RECORD_RESULT, params)
         if written.done:
@@ -120,10 +124,7 @@ def _commit_result(session: Session, sending: Sending, outcome: ToolOutcome | No
     raise LeaseLost
 
 
-def _store_report(session: Session, sending: Sending, outcome: ToolOutcome) -> None:
-    report = outcome.report
-    if report is None:
-        return
+def _store_report(session: Session, sending: Sending, report: ReportDraft) -> None:
     report_version_store(
         call_now(id=sending.call_id),
         ReportText(report.slug, report.title, report.body, report.source_calls),

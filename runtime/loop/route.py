@@ -62,6 +62,7 @@ def _deny(session: Session, call: Any, ruling: Ruling) -> bool:
     with held_run(session.holding):
         ruling_record(call, ruling)
         call_refuse(call, to=CallStatus.DENIED, why=ruling.rule)
+    session.keys.live.pop(call.idempotency_key, None)
     session.answered(call.id, call.tool, ok=False, value={"error": f"denied by policy: {ruling.rule}"})
     return True
 

@@ -152,8 +152,7 @@ def _seal(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> bool:
         spec=session.spec,
         run_id=session.run.id,
         results=session.results,
-        live_keys=session.live_keys,
-        first_ordinal=session.ordinal + 1,
+        keys=session.keys,
     )
     bound = _authorise_first(bound)
     prepared = _decision(session, asked, bound)
@@ -262,8 +261,8 @@ def _remember_proposal(session: Session, turn_no: int, item: Bound, started: boo
     elif proposal.disposition == Disposition.REUSED and proposal.call is not None:
         _remember_reused(session, turn_no, proposal.ordinal, proposal.tool, proposal.call)
     elif item.call is not None and item.tool is not None and item.args is not None:
-        session.ordinal = max(session.ordinal, item.call.ordinal)
-        session.live_keys[item.call.idempotency_key] = item.call.id
+        session.keys.ordinal = max(session.keys.ordinal, item.call.ordinal)
+        session.keys.live[item.call.idempotency_key] = item.call.id
         session.asked_for(item.call.id, turn_no, proposal.ordinal)
         if item.call.send and started:
             session.sending = Sending(

@@ -10,13 +10,12 @@ from checkpoints.services import checkpoint_save, contract_now, head_lock, oblig
 from checkpoints.statements import Candidate, prepare
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import call_now, calls_of, last_verdict, result_bytes
-from receipts.services import VerdictGiven, call_fail, calls_cancel, verdict_store
+from receipts.services import VerdictGiven, call_fail, call_lock, calls_cancel, verdict_store
 from receipts.states import CallStatus, EffectClass, FollowUp, Verdict
 from runs.errors import LeaseLost
 from runs.services import budget_settle_held
 from runs.states import HoldReason, RunStatus
 from runtime.contracts import ToolOutcome
-from runtime.conversation import rebuild
 from runtime.ending import held_run, park
 from runtime.loop.dispatch import bound_tool, dispatch_again
 from runtime.recovery import prior_result
@@ -72,7 +71,10 @@ def _still_unknown(call: Any) -> bool:
 
 
 def _probe(session: Session, call: Any) -> bool:
-    """Look whether the key was executed. The fence of this lease is newer than the attempt's, so nothing can still land."""
+    """Look whether the key was executed. The fence of this lease is newer than the attempt's, so nothing can still land.
+
+    What a person said meanwhile stands.
+    """
     tool, args = bound_tool(session, call)
     sending = Sending(
         call_id=call.id,
@@ -87,15 +89,18 @@ def _probe(session: Session, call: Any) -> bool:
     found = tool.probe(session.context(sending), args)
     if found is None:
         return _hold(session, call)
-    given = _probed(found)
+    given = _probed(found, last=call.attempts >= settings.MAX_ATTEMPTS)
     with held_run(session.holding) as (run, _):
-        verdict_store(call, given, fence=session.holding.fence)
-        happened = given.verdict == Verdict.EXECUTED
-        budget_settle_held(run_id=run.id, receipt_id=call.id, attempt_no=call.attempts, spent=happened)
+        now = call_lock(call.id)
+        if now.status == CallStatus.UNCERTAIN and now.blocking:
+            verdict_store(now, given, fence=session.holding.fence)
+            happened = given.verdict == Verdict.EXECUTED
+            budget_settle_held(run_id=run.id, receipt_id=call.id, attempt_no=call.attempts, spent=happened)
     return resume_call(session)
 
 
-def _probed(found: ToolOutcome | bool) -> VerdictGiven:
+def _probed(found: ToolOutcome | bool, *, last: bool) -> VerdictGiven:
+    """A finding as a verdict. What did not happen is sent again, unless it was tried often enough."""
     if isinstance(found, ToolOutcome):
         return VerdictGiven(
             Verdict.EXECUTED,
@@ -106,12 +111,15 @@ def _probed(found: ToolOutcome | bool) -> VerdictGiven:
             "probe",
             found.value,
         )
-    return VerdictGiven(Verdict.NOT_EXECUTED, FollowUp.RETRY, "PROBE", "the probe did not find the key", None, "probe")
+    then = FollowUp.FAIL if last else FollowUp.RETRY
+    return VerdictGiven(Verdict.NOT_EXECUTED, then, "PROBE", "the probe did not find the key", None, "probe")
 
 
 def _send_again(session: Session, call: Any) -> bool:
     """Another attempt, on the word of whoever said that it did not happen; an approval must still be valid (ruling 36)."""
     verdict = last_verdict(call)
+    if verdict is not None and verdict.seen_attempts != call.attempts:
+        verdict = None  # it was said of an earlier attempt
     if verdict is not None and verdict.method == "HUMAN":
         return dispatch_again(session, call, authorised_by=verdict.actor)
     if approval_lapsed(call_id=call.id):
@@ -151,7 +159,7 @@ def _adopt_result(session: Session, call: Any) -> bool:
     session.moved(snapshot, prepared.digest)
     prior = prior_result(call, plain)
     session.results.append(prior)
-    session.conversation = rebuild(session.run)
+    session.reread()
     return True
 
 
@@ -165,5 +173,5 @@ def _go_on_unknown(session: Session, call: Any) -> bool:
         if not checkpoint_save(prepared, fence=session.holding.fence):
             raise LeaseLost
     session.moved(snapshot, prepared.digest)
-    session.conversation = rebuild(session.run)
+    session.reread()
     return True

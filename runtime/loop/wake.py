@@ -16,7 +16,6 @@ from runs.faults import reach
 from runs.services import refusal_record
 from runs.states import RefusalKind, RunStatus, WakeupCause, WakeupStatus
 from runs.wakeups import wait_wakeups_close, wakeups_consume
-from runtime.conversation import rebuild
 from runtime.ending import held_run, park, refuse_resume, stop
 from runtime.loop.dispatch import dispatch_first
 from runtime.loop.route import next_unsent, route_call, to_decide
@@ -105,8 +104,7 @@ def _refused(session: Session, call: Any, wait: Any) -> bool:
         return False
     reach("after_wake_consumed", call.tool)
     session.moved(snapshot, prepared.digest)
-    session.live_keys.pop(call.idempotency_key, None)
-    session.conversation = rebuild(session.run)
+    session.reread()
     return True
 
 

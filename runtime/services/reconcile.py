@@ -141,11 +141,13 @@ def _verdict_refusal(actor: Actor, said: VerdictRequest) -> Refused | None:
 
 
 def _verdict_too_late(call: Any, run: Any, said: VerdictRequest) -> Refused | None:
+    before = last_verdict(call)
+    if before is not None and before.seen_attempts != call.attempts:
+        before = None  # it was said of an earlier attempt
+    if before is not None and (not can_reconcile(call.status) or before.verdict == said.verdict):
+        by = before.actor.partition(":")[2]
+        return VerdictGiven({"by": by, "verdict": before.verdict, "at": f"{before.at:%Y-%m-%d %H:%M:%S} UTC"})
     if not can_reconcile(call.status):
-        before = last_verdict(call)
-        if before is not None and before.seen_attempts == call.attempts:
-            by = before.actor.partition(":")[2]
-            return VerdictGiven({"by": by, "verdict": before.verdict, "at": f"{before.at:%Y-%m-%d %H:%M:%S} UTC"})
         return NotUncertain({"status": call.status})
     if said.seen_attempts not in (None, call.attempts):
         return AttemptsMoved({"seen": said.seen_attempts, "attempts": call.attempts})
