@@ -132,7 +132,7 @@ INVARIANTS: dict[str, str] = {
         WHERE r.ended_at IS NOT NULL AND c.status IN ('ACCEPTED', 'ADOPTED')
         UNION ALL SELECT r.id, 'budget' FROM runs_run r JOIN runs_budget b ON b.run_id = r.id
         WHERE r.ended_at IS NOT NULL AND b.reserved <> 0""",
-    "a waiting run has a live wait, and nobody else does for long": """
+    "a waiting run has a wait that is open": """
         SELECT r.id FROM runs_run r WHERE r.status = 'WAITING'
           AND NOT EXISTS (SELECT 1 FROM approvals_wait w WHERE w.run_id = r.id AND w.status = 'OPEN')""",
     "a decision saw exactly what its wait is bound to": """
@@ -155,7 +155,7 @@ def check_invariants(world: World) -> None:
     """Check everything. Raises AssertionError with the sentences that do not hold and the rows that break them."""
     counts = world.outside_counts()
     with one_snapshot():
-        broken = broken_invariants() | _outside_broken(counts) | _requests_broken(world)
+        broken = broken_invariants() | outside_broken(counts) | _requests_broken(world)
         unlisted = set(unknown_effects()) - {call.id for call in unknown_calls(world.person())}
     if unlisted:
         broken["an unknown call with an effect is in the inbox"] = sorted(unlisted)
@@ -190,7 +190,7 @@ def unknown_effects() -> list[Any]:
     )
 
 
-def _outside_broken(counts: dict[str, Any]) -> dict[str, list[Any]]:
+def outside_broken(counts: dict[str, Any]) -> dict[str, list[Any]]:
     """What the wiki did against what was authorised: each execution is of a sent call, and only a person adds one."""
     calls = {call.idempotency_key: call for call in ToolCall.objects.filter(effect_class="NON_IDEMPOTENT")}
     stray, unasked, repeated = [], [], []

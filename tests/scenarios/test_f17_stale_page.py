@@ -1,5 +1,6 @@
 """F17: a decision from a page that is out of date. It decides nothing; the newer wait stays open."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
@@ -63,16 +64,16 @@ def test_an_approval_of_what_was_superseded_decides_nothing(world: World) -> Non
 @pytest.mark.parametrize(
     ("stale", "refusal", "code"),
     [
-        ({"args_digest": "0" * 64}, ArgsChanged, "ARGS_CHANGED"),
-        ({"digest": "0" * 64}, StaleRevision, "STALE_REVISION"),
-        ({"revision": 3}, StaleRevision, "STALE_REVISION"),
+        pytest.param(lambda seen: replace(seen, args_digest="0" * 64), ArgsChanged, "ARGS_CHANGED", id="arguments"),
+        pytest.param(lambda seen: replace(seen, digest="0" * 64), StaleRevision, "STALE_REVISION", id="digest"),
+        pytest.param(lambda seen: replace(seen, revision=3), StaleRevision, "STALE_REVISION", id="revision"),
     ],
 )
 def test_an_approval_of_something_else_decides_nothing(
-    world: World, stale: dict[str, str | int], refusal: type[Refused], code: str
+    world: World, stale: Callable[[Seen], Seen], refusal: type[Refused], code: str
 ) -> None:
     run_id, wait = world.run_to_wait()
-    refused = world.decide(wait, seen=replace(seen_of(wait), **stale))
+    refused = world.decide(wait, seen=stale(seen_of(wait)))
     assert isinstance(refused, refusal)
     assert (refused.status, refused.code) == (409, code)
     assert_undecided(world, run_id, wait)

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 from celery import current_app
 from django.db import transaction
-from kombu import Connection
+from kombu.connection import Connection
 
 from accounts.errors import Refused
 from accounts.models import Tenant
@@ -250,7 +250,8 @@ class World:
 
     def _broker(self) -> Connection:
         """A fresh connection: the ones that this process keeps may be to a broker that a test has killed."""
-        return current_app.connection_for_write()
+        fresh: Connection = current_app.connection_for_write()
+        return fresh
 
     # ── an honest operator ──────────────────────────────────────────────────────
 
