@@ -24,6 +24,11 @@ CHROMIUM_ARGUMENTS = [
 ]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests come last: Playwright's event loop stays in this thread, and Django refuses sync code beside one."""
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+
+
 @pytest.fixture(scope="session")
 def services(django_test_environment: None, django_db_blocker: DjangoDbBlocker) -> Iterator[test_services.Services]:
     with test_services.running_services() as running:

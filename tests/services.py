@@ -91,10 +91,10 @@ def make_template(services: Services) -> None:
 
 
 @contextmanager
-def cloned_database(services: Services) -> Iterator[str]:
+def cloned_database(services: Services, template: str = TEMPLATE) -> Iterator[str]:
     """A fresh migrated database that Django uses meanwhile; yields its libpq URL for other processes."""
     name = f"clone_{next(_names)}"
-    services.cluster.create_database(name, template=TEMPLATE)
+    services.cluster.create_database(name, template=template)
     try:
         with using_database(name):
             yield services.cluster.url(name)

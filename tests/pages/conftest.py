@@ -1,15 +1,30 @@
 """People of two tenants, signed in, for the tests of the pages."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
-from django.test import Client
+from django.test import Client, override_settings
+from pytest_django import DjangoDbBlocker
 
 from accounts.models import Tenant
 from accounts.services import member_set, tenant_create
 from accounts.states import Role
+from tests.pages.driven import Outside, driving, tell_runs
+from tests.services import TEMPLATE, Services, cloned_database, using_database
+from tests.stack import Stack
 
 ALL = frozenset({Role.OPERATOR, Role.APPROVER, Role.RECONCILER})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a form was answered with."""
+
+    status: int
+    location: str
+    html: str
 
 
 @dataclass(frozen=True)
@@ -26,6 +41,11 @@ class Member:
         response = self.client.get(path, headers=headers)
         assert response.status_code == 200, f"{path} answered {response.status_code}"
         return response.content.decode()
+
+    def post(self, path: str, **fields: Any) -> Answer:
+        """The answer to a form, not followed."""
+        answer = self.client.post(path, fields)
+        return Answer(answer.status_code, answer.headers.get("Location", ""), answer.content.decode())
 
 
 def member(slug: str, name: str, roles: frozenset[Role]) -> Member:
@@ -52,3 +72,60 @@ def viewer(mo: Member) -> Member:
 def stranger(db: None) -> Member:
     """Somebody with every role in another tenant."""
     return member("elsewhere", "s.tranger", ALL)
+
+
+@pytest.fixture(scope="session")
+def outside_process(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
+    """One outside world for all tests of the pages; keys tell their posts apart."""
+    stack = Stack(services, "", tmp_path_factory.mktemp("outside"))
+    try:
+        stack.start_outside()
+        yield Outside(stack.outside_url)
+    finally:
+        stack.close()
+
+
+@pytest.fixture(scope="session")
+def told_runs(services: Services, django_db_blocker: DjangoDbBlocker, outside_process: Outside) -> str:
+    """The name of a database with people and with runs that a real loop has driven into the states of `tell_runs`."""
+    name = "told_runs"
+    services.cluster.create_database(name, template=TEMPLATE)
+    with using_database(name), django_db_blocker.unblock(), override_settings(**driving(outside_process)):
+        member("funds", "ann.moreau", ALL)
+        tell_runs("ann.moreau", outside_process)
+    return name
+
+
+@pytest.fixture
+def outside(
+    services: Services, told_runs: str, outside_process: Outside, django_db_blocker: DjangoDbBlocker
+) -> Iterator[Outside]:
+    """The outside world, behaving, and a clone of the told runs on which a loop can be driven."""
+    outside_process.tell(mode="ok")
+    quiet = override_settings(**driving(outside_process))
+    with cloned_database(services, told_runs), django_db_blocker.unblock(), quiet:
+        yield outside_process
+
+
+@pytest.fixture
+def ann(outside: Outside) -> Member:
+    """Operator, approver and reconciler, on the test's own database."""
+    return member("funds", "ann.moreau", ALL)
+
+
+@pytest.fixture
+def ben(ann: Member) -> Member:
+    """A second person with the same roles."""
+    return member("funds", "ben.diaz", ALL)
+
+
+@pytest.fixture
+def reader(ann: Member) -> Member:
+    """Somebody of the same tenant who may only read."""
+    return member("funds", "r.eader", frozenset({Role.VIEWER}))
+
+
+@pytest.fixture
+def outsider(ann: Member) -> Member:
+    """Somebody with every role in another tenant."""
+    return member("elsewhere", "o.utsider", ALL)
