@@ -14,8 +14,9 @@ from receipts.models import Attempt, Effect, Publication, Reconciliation, Result
 from receipts.states import CallStatus, can_reconcile
 from runs.models import BudgetEntry, Lease, Refusal, RunTransition
 from runs.selectors import database_now
-from runs.states import ENDED_RUN, RefusalKind
+from runs.states import ENDED_RUN
 
+REFUSED = 50  # refused writes that are shown, the newest ones
 HOLDERS = 20  # changes of the lease that are shown, the newest ones
 
 
@@ -59,12 +60,9 @@ class CallFacts:
 
     @cached_property
     def refusals(self) -> list[Refusal]:
-        """Refused writes about this call, among them late answers: evidence, not results."""
-        return list(Refusal.objects.filter(run_id=self.call.run_id, subject_id=self.call.id).order_by("at", "id"))
-
-    @property
-    def late(self) -> list[Refusal]:
-        return [row for row in self.refusals if row.kind == RefusalKind.LATE_RESULT]
+        """The newest refused writes about this call, among them late answers: evidence, not results."""
+        rows = Refusal.objects.filter(run_id=self.call.run_id, subject_id=self.call.id)
+        return list(rows.order_by("-id")[:REFUSED])[::-1]
 
     @cached_property
     def effect(self) -> Effect | None:
