@@ -15,6 +15,7 @@ from django.db.utils import Error as DatabaseError
 
 CHANNEL = "signalbox"
 COALESCE_SECONDS = 0.05
+CONNECT_SECONDS = 10
 
 logger = logging.getLogger(__name__)
 
@@ -72,4 +73,5 @@ def hint_changed(*, tenant_id: UUID, run_id: UUID) -> None:
 def listen_parameters() -> dict[str, Any]:
     """How to open a connection of one's own that may LISTEN on CHANNEL: those of the pool are handed on and on."""
     known = connections["default"].get_connection_params()
-    return {name: value for name, value in known.items() if name not in {"cursor_factory", "context"}}
+    own = {name: value for name, value in known.items() if name not in {"cursor_factory", "context"}}
+    return {"connect_timeout": CONNECT_SECONDS, **own}

@@ -19,6 +19,7 @@ from accounts.selectors import signed_in
 from accounts.states import Actor
 from runs.live import CHANNEL, listen_parameters
 
+LISTEN = f"LISTEN {CHANNEL}"
 SESSION_ENDED = 4401
 ROLES_CHANGED = 4403
 CHECK_SECONDS = 1.0  # sessions are looked at so often: a socket outlives its session by less than two seconds
@@ -82,7 +83,7 @@ class Hub:
             try:
                 connection = await psycopg.AsyncConnection.connect(**listen_parameters(), autocommit=True)
                 async with connection:
-                    await connection.execute(f"LISTEN {CHANNEL}")
+                    await connection.execute(LISTEN)
                     self._hears()
                     await self._hand_on(connection)
             except (psycopg.Error, OSError) as error:
@@ -100,7 +101,8 @@ class Hub:
         while True:
             async for notice in connection.notifies(timeout=PROBE_SECONDS):
                 self._tell(notice.payload)
-            await connection.execute("SELECT 1")
+            async with asyncio.timeout(PROBE_SECONDS):
+                await connection.execute(LISTEN)  # again, which changes nothing, to see that somebody answers
             self._forget()
 
     def _tell(self, payload: str) -> None:

@@ -107,21 +107,15 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 await self.wake.wait()
                 self.wake.clear()
                 while self.waiting and self.closing is None:
-                    kind, _, run_id = self._next().partition(":")
+                    topic = next(iter(self.waiting))
+                    del self.waiting[topic]
+                    kind, _, run_id = topic.partition(":")
                     sequence += 1
                     hint = {"kind": kind, "id": run_id, "seq": sequence} if run_id else {"kind": kind, "seq": sequence}
                     await self.send(text_data=json.dumps(hint))
             await self.close(self.closing)
         except OSError:
             return  # the other side is gone; disconnect() follows
-
-    def _next(self) -> str:
-        if RESYNC in self.waiting:
-            self.waiting.clear()
-            return RESYNC
-        topic = next(iter(self.waiting))
-        del self.waiting[topic]
-        return topic
 
 
 def _topics_of(run_id: str) -> frozenset[str]:

@@ -26,7 +26,7 @@ from runs.models import Run
 from runtime.services import Started, StartRequest, Upload, run_start
 from tests.doors.world import ALDER, ALL, BIRCH
 from tests.services import Services, cloned_database
-from tests.stack import Process, Stack
+from tests.stack import Stack
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
@@ -61,11 +61,6 @@ class Tab:
             pass
         return f"{message['kind']}:{message['id']}" if "id" in message else str(message["kind"])
 
-    def resync(self) -> None:
-        """Read on to the next word that hints may be lost."""
-        while self.receive().get("kind") != "resync":
-            pass
-
     def subscribe(self, *topics: str) -> dict[str, Any]:
         self.socket.send(json.dumps({"subscribe": topics, "since": 0}))
         while "subscribed" not in (message := self.receive()):
@@ -82,16 +77,18 @@ class Tab:
 
 
 class Site:
-    """A web server, a tenant with one person, and sockets as that person's browser opens them."""
+    """A running web server, a tenant with one person, and sockets as that person's browser opens them."""
 
-    def __init__(self, stack: Stack, opened: ExitStack) -> None:
-        self.stack, self.opened = stack, opened
-        self.web: Process = stack.start_web()
-        self.tenant: Tenant = tenant_create(slug="live", name="Live")
-        self.person = member_set(tenant=self.tenant, username="robin", password=None, roles=ALL)
-        self._warm_up()
+    def __init__(self, url: str, opened: ExitStack) -> None:
+        self.url, self.opened = url, opened
+        name = f"live-{uuid4().hex}"
+        self.tenant: Tenant = tenant_create(slug=name, name="Live")
+        self.person = self.member(ALL)
 
-    def _warm_up(self) -> None:
+    def member(self, roles: frozenset[Role]) -> Membership:
+        return member_set(tenant=self.tenant, username=uuid4().hex, password=None, roles=roles)
+
+    def warm_up(self) -> None:
         """Open a first tab, and wait until a hint reaches it."""
         run, tab = self.run(), self.open()
         tab.subscribe(f"run:{run.id}")
@@ -111,12 +108,12 @@ class Site:
 
     def open(self, cookie: str | None = None) -> Tab:
         held = self.cookie() if cookie is None else cookie
-        return Tab(self.opened.enter_context(self.connect(held, self.stack.url.rstrip("/"))))
+        return Tab(self.opened.enter_context(self.connect(held, self.url.rstrip("/"))))
 
     def connect(self, cookie: str, origin: str | None) -> ClientConnection:
         """A socket as a browser with this cookie opens it from a page of this origin."""
         return connect(
-            self.stack.url.replace("http://", "ws://") + "ws/live/",
+            self.url.replace("http://", "ws://") + "ws/live/",
             additional_headers={"Cookie": f"sessionid={cookie}"} if cookie else {},
             origin=Origin(origin) if origin else None,
             proxy=None,
@@ -140,21 +137,25 @@ def _only_our_hints() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def shared_stack(
+def web(
     services: Services, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stack]:
-    with cloned_database(services) as url, django_db_blocker.unblock():
+) -> Iterator[str]:
+    """The address of a web server that listens."""
+    with cloned_database(services) as url, django_db_blocker.unblock(), override_settings(LIVE_HINTS=False):
         stack = Stack(services, url, tmp_path_factory.mktemp("live"))
         try:
-            yield stack
+            stack.start_web()
+            with ExitStack() as opened:
+                Site(stack.url, opened).warm_up()
+            yield stack.url
         finally:
             stack.close()
 
 
-@pytest.fixture(scope="module")
-def site(shared_stack: Stack) -> Iterator[Site]:
+@pytest.fixture
+def site(web: str) -> Iterator[Site]:
     with ExitStack() as opened:
-        yield Site(shared_stack, opened)
+        yield Site(web, opened)
 
 
 def notify(run: Run) -> None:
@@ -164,55 +165,35 @@ def notify(run: Run) -> None:
         cursor.execute("SELECT pg_notify('signalbox', %s)", [payload])
 
 
-def settled(tab: Tab, *topics: str) -> None:
-    """Subscribe. A hub this young can't know what the page has missed and says so, once."""
-    assert tab.subscribe(*topics)["refused"] == []
-    tab.resync()
-
-
-def queries_of_others() -> list[str]:
-    """The last query of every other connection to this database."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-        return [row[0] for row in cursor.fetchall()]
-
-
 # ── hints ──
 
 
 def test_a_tab_hears_what_it_named_and_nothing_else(site: Site) -> None:
     run, other = site.run(), site.run()
     tab = site.open()
-    settled(tab, f"run:{run.id}", "inbox")
+    tab.subscribe(f"run:{run.id}", "inbox")
     notify(other)
     assert tab.topic() == "inbox"
     notify(run)
     assert {tab.topic(), tab.topic()} == {"inbox", f"run:{run.id}"}
     assert tab.subscribe("runs") == {"subscribed": ["runs"], "refused": []}
-    tab.resync()
     notify(run)
     assert tab.topic() == "runs"
 
 
 def test_a_foreign_run_is_refused_like_a_missing_one(site: Site) -> None:
-    elsewhere = tenant_create(slug="elsewhere", name="Elsewhere")
-    stranger = member_set(tenant=elsewhere, username="stranger", password=None, roles=ALL)
-    foreign, own = site.run(stranger), site.run()
+    foreign, own = Site(site.url, site.opened).run(), site.run()
     tab = site.open()
     named = [f"run:{foreign.id}", f"run:{uuid4()}", "run:x", "run:", "wait:1", "", f"run:{str(own.id).upper()}"]
     answer = tab.subscribe(f"run:{own.id}", *named)
     assert answer == {"subscribed": [f"run:{own.id}"], "refused": sorted(named)}
-    tab.resync()
     notify(foreign)
     notify(own)
     assert tab.topic() == f"run:{own.id}"
 
 
 def test_somebody_who_may_not_read_hears_nothing(site: Site) -> None:
-    auditor = member_set(tenant=site.tenant, username="auditor", password=None, roles=frozenset({Role.AUDITOR}))
-    run = site.run()
+    auditor, run = site.member(frozenset({Role.AUDITOR})), site.run()
     tab = site.open(site.cookie(auditor.user))
     topics = ["inbox", f"run:{run.id}", "runs"]
     assert tab.subscribe(*topics) == {"subscribed": [], "refused": topics}
@@ -252,23 +233,23 @@ def test_nobody_is_refused_before_the_handshake_ends(site: Site) -> None:
 
 def test_another_origin_is_refused(site: Site) -> None:
     cookie = site.cookie()
-    for origin in ("http://evil.example", site.stack.url.replace("http", "https").rstrip("/"), None):
+    for origin in ("http://evil.example", site.url.replace("http", "https").rstrip("/"), None):
         with pytest.raises(InvalidStatus):
             site.connect(cookie, origin)
 
 
 def test_sockets_end_with_their_session_their_person_and_their_roles(site: Site) -> None:
-    leaving = member_set(tenant=site.tenant, username="leaving", password=None, roles=ALL)
+    leaving = site.person
     first, second = site.cookie(leaving.user), site.cookie(leaving.user)
     gone, kept = site.open(first), site.open(second)
     Session.objects.filter(session_key=first).delete()
     assert gone.closed() == 4401
-    settled(kept, "runs")
+    kept.subscribe("runs")
     Membership.objects.filter(id=leaving.id).update(roles=[Role.VIEWER])
     assert kept.closed() == 4403
     again = site.open(second)
     assert again.subscribe("runs")["subscribed"] == ["runs"]
-    member_set(tenant=site.tenant, username="leaving", password="another pass phrase", roles=ALL)
+    member_set(tenant=site.tenant, username=leaving.user.username, password="another pass phrase", roles=ALL)
     assert again.closed() == 4401
     last = site.open(site.cookie(leaving.user))
     User.objects.filter(id=leaving.user_id).update(is_active=False)
@@ -280,25 +261,26 @@ def test_sockets_end_with_their_session_their_person_and_their_roles(site: Site)
 
 def test_a_lost_listener_makes_every_tab_ask_again(site: Site) -> None:
     run = site.run()
-    tab, other = site.open(), site.open()
-    settled(tab, "runs")
-    settled(other, "inbox")
+    tabs = [site.open(), site.open()]
+    for tab in tabs:
+        tab.subscribe("runs")
+    notify(run)
+    assert [tab.topic() for tab in tabs] == ["runs", "runs"]
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND query = 'LISTEN signalbox'"
         )
         assert cursor.fetchall() == [(True,)]
-    tab.resync()
-    other.resync()
+    assert [tab.receive()["kind"] for tab in tabs] == ["resync", "resync"]
     notify(run)
-    assert tab.topic() == "runs"
+    assert [tab.topic() for tab in tabs] == ["runs", "runs"]
 
 
 def test_hints_that_cannot_be_read_do_no_harm(site: Site) -> None:
     run = site.run()
     tab = site.open()
-    settled(tab, "runs")
+    tab.subscribe("runs")
     with connection.cursor() as cursor:
         for payload in ("", "x", "[]", "{}", '{"tenant": "x"}'):
             cursor.execute("SELECT pg_notify('signalbox', %s)", [payload])
@@ -309,8 +291,8 @@ def test_hints_that_cannot_be_read_do_no_harm(site: Site) -> None:
 def test_a_tab_that_does_not_read_delays_nobody(site: Site) -> None:
     run = site.run()
     lazy, tab = site.open(), site.open()
-    settled(lazy, "runs", "inbox", f"run:{run.id}")
-    settled(tab, "runs")
+    lazy.subscribe("runs", "inbox", f"run:{run.id}")
+    tab.subscribe("runs")
     for _ in range(500):
         notify(run)
     assert tab.topic() == "runs"
@@ -319,22 +301,27 @@ def test_a_tab_that_does_not_read_delays_nobody(site: Site) -> None:
 
 
 def test_the_web_server_ends_at_once_with_tabs_open(stack: Stack) -> None:
+    server = stack.start_web()
     with ExitStack() as opened:
-        site = Site(stack, opened)
+        site = Site(stack.url, opened)
         tabs = [site.open() for _ in range(5)]
         for tab in tabs:
-            settled(tab, "runs")
-        site.web.stop()
+            tab.subscribe("runs")
+        server.stop()
         assert {tab.closed() for tab in tabs} == {1012}
-    assert "Traceback" not in site.web.child.last_lines()
+    assert "Traceback" not in server.child.last_lines()
 
 
 def test_one_connection_listens_for_many_tabs(site: Site) -> None:
     for _ in range(30):
-        settled(site.open(), "runs")
-    queries = queries_of_others()
-    assert queries.count("LISTEN signalbox") == 1
-    assert len(queries) <= 10
+        site.open().subscribe("runs")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FILTER (WHERE query = 'LISTEN signalbox'), count(*) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        listening, connected = cursor.fetchone()
+    assert listening == 1 and connected <= 10
 
 
 # ── the hub by itself ──
