@@ -1,6 +1,7 @@
 """What the server says in place of the sentence under a title: first what did not happen, then why, then what now."""
 
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from django.utils.safestring import SafeString
 
@@ -25,6 +26,12 @@ class Notice:
         return "alert" if self.alert else "status"
 
 
-def refusal_notice(refused: Refused, *, say: str = "", url: str = "", link: SafeString | str = "") -> Notice:
-    """The notice of a refused act. It may hold what the person typed, so it goes through `exact`."""
-    return Notice("stop", exact(refused.sentence), say, refused.code, url, link, alert=True)
+def refusal_notice(refused: Refused, *, form: str = "") -> Notice:
+    """The notice of a refused act. It may hold what the person typed, so it goes through `exact`.
+
+    `form` names the form's element: whoever left something out is led back to it.
+    """
+    back = form if refused.status == HTTPStatus.BAD_REQUEST else ""
+    return Notice(
+        "stop", exact(refused.sentence), "", refused.code, back, "Back to the form" if back else "", alert=True
+    )

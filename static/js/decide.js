@@ -1,8 +1,8 @@
 // The gates of a form that decides. `form[data-gates]` holds elements with data-gate: a tick is open when ticked, a text
 // when it says something, a fieldset when one of its radios is chosen, anything else when data-gate-open is not "false".
 // A gate with data-gate-when="id" counts only while the control with that id is chosen. A gate outside the form names it
-// with data-gate-for. The button marked data-gated stays off, and [data-gate-why] says what is missing, until all are
-// open. The server checks the same again.
+// with data-gate-for; one that will not open again says so with data-gate-over. The button marked data-gated stays off,
+// and [data-gate-why] says what is missing, until all are open. The server checks the same again.
 (() => {
   function isOpen(gate) {
     const when = gate.dataset.gateWhen;
@@ -19,6 +19,8 @@
   }
 
   function sentence(closed) {
+    const over = closed.find((gate) => gate.dataset.gateOver);
+    if (over) return `Off: ${over.dataset.gateOver}.`;
     const reasons = closed.map((gate) => gate.dataset.gate);
     const last = reasons.pop();
     return reasons.length ? `Off until ${reasons.join(", ")} and ${last}.` : `Off until ${last}.`;

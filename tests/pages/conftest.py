@@ -97,14 +97,20 @@ def told_runs(services: Services, django_db_blocker: DjangoDbBlocker, outside_pr
 
 
 @pytest.fixture
-def outside(
+def told_database(
     services: Services, told_runs: str, outside_process: Outside, django_db_blocker: DjangoDbBlocker
-) -> Iterator[Outside]:
-    """The outside world, behaving, and a clone of the told runs on which a loop can be driven."""
+) -> Iterator[str]:
+    """The libpq URL of a clone of the told runs, which Django points at and on which a loop can be driven."""
+    driven = override_settings(**driving(outside_process))
+    with cloned_database(services, told_runs) as url, django_db_blocker.unblock(), driven:
+        yield url
+
+
+@pytest.fixture
+def outside(told_database: str, outside_process: Outside) -> Outside:
+    """The outside world, behaving, for a test on its own clone of the told runs."""
     outside_process.tell(mode="ok")
-    quiet = override_settings(**driving(outside_process))
-    with cloned_database(services, told_runs), django_db_blocker.unblock(), quiet:
-        yield outside_process
+    return outside_process
 
 
 @pytest.fixture

@@ -54,7 +54,11 @@ def call_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         refused = outcome
         call = access_call(actor=actor, id=id)
     facts = CallFacts(call, actor)
-    context = {**_context(facts), "typed": typed, "refused": refusal_notice(refused) if refused else None}
+    context = {
+        **_context(facts),
+        "typed": typed,
+        "refused": refusal_notice(refused, form="#verdict") if refused else None,
+    }
     if not panel_asked(request, PANELS):
         context |= _around(facts)
     return respond(request, actor, "pages/call/page.html", context, PANELS, refused.status if refused else 200)

@@ -14,6 +14,7 @@ from console.pages.resting import RestingFact, resting_facts
 from console.pages.stored import Stored, stored_arguments
 from receipts.models import ModelCall, Publication, ToolCall
 from receipts.selectors import report_body
+from receipts.states import CallStatus
 from runs.models import Run
 from runs.selectors import artifact_bytes
 
@@ -25,7 +26,7 @@ LONG = 20  # differing lines that are shown without being asked for
 
 @dataclass(frozen=True)
 class LikeCall:
-    """The newest earlier call of the same step, how it differs, and how people decided about such calls."""
+    """The newest earlier call of the same step that is decided, how it differs, and how people decided such calls."""
 
     call: ToolCall
     difference: Difference
@@ -45,6 +46,7 @@ def last_like(wait: Wait, now: Stored) -> LikeCall | None:
     runs = Run.objects.filter(tenant_id=run.tenant_id, thread__agent_id=run.thread.agent_id)
     newest = list(runs.order_by("-created_at", "-id").values_list("id", flat=True)[:LIKE_RUNS])
     like = ToolCall.objects.filter(run_id__in=newest, tool=call.tool, step_name=call.step_name)
+    like = like.exclude(status__in=[CallStatus.PROPOSED, CallStatus.AWAITING_APPROVAL])
     before = list(like.filter(created_at__lt=call.created_at).defer("args").order_by("-created_at")[:LIKE_RUNS])
     if not before:
         return None

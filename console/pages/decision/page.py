@@ -1,7 +1,7 @@
 """GET and POST /waits/<id>/: show one wait whole, decide it, say what became of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -144,7 +144,7 @@ def _state_context(state: WaitState, typed: Typed, refused: Refused | None) -> d
         "run": wait.run,
         "call": wait.tool_call,
         "state": state,
-        "notice": _refused_notice(state, refused) if refused else closed_notice(state),
+        "notice": _refused_notice(state, typed, refused) if refused else closed_notice(state),
         "moved": _moved(state, typed, refused),
         "happened": what_happens(state),
         "off": _off(state, refused),
@@ -152,13 +152,14 @@ def _state_context(state: WaitState, typed: Typed, refused: Refused | None) -> d
     }
 
 
-def _refused_notice(state: WaitState, refused: Refused) -> Notice:
+def _refused_notice(state: WaitState, typed: Typed, refused: Refused) -> Notice:
     """The refusal, with the one link that leads on."""
     if refused.code not in OUT_OF_DATE:
-        return refusal_notice(refused)
+        return refusal_notice(refused, form="#approve" if typed.verdict == DecisionVerdict.APPROVE else "#reject")
     current = state.newest or state.wait
     link = format_html("Open the current wait {}", short_id(current.id))
-    return refusal_notice(refused, say="What you typed is kept on this page.", url=wait_url(current), link=link)
+    said = refusal_notice(refused)
+    return replace(said, say="What you typed is kept on this page.", url=wait_url(current), link=link)
 
 
 def _moved(state: WaitState, typed: Typed, refused: Refused | None) -> list[Moved]:

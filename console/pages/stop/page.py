@@ -36,7 +36,7 @@ def stop_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     context = {
         **_context(run, actor),
         "reason": reason,
-        "refused": refusal_notice(refused) if refused else None,
+        "refused": refusal_notice(refused, form="#stop-it") if refused else None,
     }
     return respond(request, actor, "pages/stop/page.html", context, PANELS, refused.status if refused else 200)
 

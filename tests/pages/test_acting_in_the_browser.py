@@ -1,0 +1,95 @@
+"""The forms that decide, in a real browser: their gates, what another person does meanwhile, and no script at all."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from accounts.models import Tenant
+from accounts.services import member_set
+from tests.pages.conftest import ALL, Member
+from tests.pages.driven import Outside, person, told
+from tests.services import Services
+from tests.stack import Stack
+
+pytestmark = [pytest.mark.browser, pytest.mark.process]
+PASSWORD = "a-long-password"
+
+
+@pytest.fixture
+def site(services: Services, told_database: str, outside: Outside, ben: Member, tmp_path: Path) -> Iterator[str]:
+    """The address of a web server on the told runs. ann.moreau and ben.diaz can sign in."""
+    stack = Stack(services, told_database, tmp_path)
+    try:
+        stack.start_web()
+        tenant = Tenant.objects.get(slug="funds")
+        member_set(tenant=tenant, username="ann.moreau", password=PASSWORD, roles=ALL)
+        yield stack.url
+    finally:
+        stack.close()
+
+
+def signed_in(browser: Browser, site: str, *, script: bool = True) -> Page:
+    page = browser.new_context(java_script_enabled=script).new_page()
+    page.goto(f"{site}sign-in/")
+    page.get_by_label("Name").fill("ann.moreau")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    return page
+
+
+def test_approve_is_off_until_a_reason_is_given_and_reject_never_is(browser: Browser, site: str) -> None:
+    page = signed_in(browser, site)
+    page.goto(f"{site}waits/{told('waiting').wait.id}/")
+    approve = page.get_by_role("button", name="Approve this call")
+    expect(approve).to_have_attribute("aria-disabled", "true")
+    expect(page.locator("#off-a")).to_have_text("Off until a reason is given.")
+    expect(page.get_by_role("button", name="Reject this call")).not_to_have_attribute("aria-disabled", "true")
+    page.keyboard.press("a")
+    page.keyboard.type("Both files were checked.")
+    expect(approve).not_to_have_attribute("aria-disabled", "true")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#wait-live .notice h2")).to_contain_text("ann.moreau approved this call")
+    page.context.close()
+
+
+def test_what_another_person_decides_turns_the_forms_off_and_keeps_what_was_typed(browser: Browser, site: str) -> None:
+    run = told("waiting")
+    page = signed_in(browser, site)
+    page.goto(f"{site}waits/{run.wait.id}/")
+    page.locator("#why-a").fill("My long reason.")
+    run.decide("REJECT", actor=person("ben.diaz"))
+    page.evaluate(f"document.body.dispatchEvent(new CustomEvent('live:run-{run.id}'))")
+    expect(page.locator("#wait-live .notice h2")).to_contain_text("ben.diaz rejected this call")
+    expect(page.locator("#off-a")).to_have_text("Off: this wait is closed.")
+    expect(page.locator("#off-r")).to_have_text("Off: this wait is closed.")
+    expect(page.locator("#why-a")).to_have_value("My long reason.")
+    page.context.close()
+
+
+def test_a_verdict_is_off_until_it_is_complete(browser: Browser, site: str) -> None:
+    page = signed_in(browser, site)
+    page.goto(f"{site}calls/{told('lost, not executed').publishing.id}/")
+    why = page.locator("#off-v")
+    expect(why).to_have_text("Off until one of the three is chosen and evidence is given.")
+    page.get_by_label("It did not happen").check()
+    expect(why).to_have_text("Off until what comes then is chosen and evidence is given.")
+    page.get_by_label("And then").select_option("FAIL")
+    page.get_by_label("Evidence, required").fill("Its list of requests has no such key.")
+    expect(why).to_be_hidden()
+    page.get_by_role("button", name="Record the verdict").click()
+    expect(page.locator("h1")).to_have_text("Publish report v2 on the wiki")
+    expect(page.locator("#known")).to_contain_text("ann.moreau says: it did not happen, do not send")
+    page.context.close()
+
+
+def test_without_script_the_server_says_what_is_missing(browser: Browser, site: str) -> None:
+    page = signed_in(browser, site, script=False)
+    page.goto(f"{site}waits/{told('waiting').wait.id}/")
+    page.get_by_role("button", name="Approve this call").click()
+    expect(page.locator("#wait-live .notice")).to_contain_text("a decision needs a reason in words")
+    page.locator("#why-a").fill("Checked.")
+    page.get_by_role("button", name="Approve this call").click()
+    expect(page.locator("#wait-live .notice")).to_contain_text("ann.moreau approved this call")
+    page.context.close()
