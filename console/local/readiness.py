@@ -5,8 +5,10 @@ import urllib.request
 
 from celery import Celery
 from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
 _PING_SECONDS = 0.5
+_ONCE = {"max_retries": 0}
 
 
 def page_answers(url: str) -> bool:
@@ -20,8 +22,11 @@ def page_answers(url: str) -> bool:
 
 def workers_answer(broker_url: str, nodes: list[str]) -> bool:
     """Whether each of these Celery nodes answers over the broker now."""
-    with Celery("readiness", broker=broker_url, set_as_current=False) as probe:
+    # A connection of its own: a kept one may be to a broker that has been restarted since.
+    probe = Celery("readiness", broker=broker_url, set_as_current=False, changes={"broker_transport_options": _ONCE})
+    with probe, probe.connection_for_write() as broker:
         try:
-            return len(probe.control.ping(destination=nodes, timeout=_PING_SECONDS)) == len(nodes)
-        except OperationalError:
+            answers = probe.control.ping(destination=nodes, timeout=_PING_SECONDS, connection=broker)
+        except (OperationalError, RedisError, OSError):
             return False
+        return len(answers) == len(nodes)
