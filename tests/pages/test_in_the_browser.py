@@ -94,7 +94,7 @@ def test_keys_move_and_open_and_decide_nothing(page: Page, stack: Stack, tenant:
     opened(page, stack, "inbox/")
     page.keyboard.press("j")
     expect(page.locator("#inbox-item")).to_contain_text("2 of 3")
-    assert "item=wait-" in page.url
+    expect(page).to_have_url(re.compile("item=wait-"))
     page.keyboard.press("k")
     expect(page.locator("#inbox-item")).to_contain_text("1 of 3")
     page.keyboard.press("/")
