@@ -5,7 +5,8 @@ from typing import Any
 
 from django.db import transaction
 
-from approvals.services import arguments_intact, wait_consume
+from approvals.policies import Ruling
+from approvals.services import arguments_intact, ruling_record, wait_consume
 from checkpoints.errors import Unreadable
 from checkpoints.statements import Candidate, prepare, save_params
 from checkpoints.states import Phase, Trigger
@@ -32,9 +33,11 @@ class _NotSent(Exception):
         self.written = written
 
 
-def dispatch_first(session: Session, call: Any, *, authorised_by: str, wait: Any = None) -> bool:
-    """Send a recorded call for the first time. One commit: [wait and wakeup CONSUMED, claim, call DISPATCHED with its
-    attempt, publication DISPATCHED, head AWAITING_TOOL_RESULT, budget] (ruling 4).
+def dispatch_first(
+    session: Session, call: Any, *, authorised_by: str, wait: Any = None, ruling: Ruling | None = None
+) -> bool:
+    """Send a recorded call for the first time. One commit: [wait and wakeup CONSUMED or what the policy said, claim, call
+    DISPATCHED with its attempt, publication DISPATCHED, head AWAITING_TOOL_RESULT, budget] (ruling 4).
 
     Returns False when the run was given back instead. An approval that has lapsed since it was checked is not used: the
     next step looks at it again.
@@ -51,6 +54,8 @@ def dispatch_first(session: Session, call: Any, *, authorised_by: str, wait: Any
                 raise LeaseLost
             if wait is not None and not wait_consume(wait, fence=session.holding.fence):
                 raise _NotSent
+            if ruling is not None:
+                ruling_record(call, ruling)
             prepare_effect(session, call, tool, args)
             reach("inside_dispatch_tx", call.tool)
             written = write(DISPATCH_CALL, params | purse.params())

@@ -52,7 +52,7 @@ def route_call(session: Session, call: Any) -> bool:
     tool = tool_of(session.spec, call.tool)
     ruling = rule_on(tool_known=tool is not None, effect_class=call.effect_class, local=tool is not None and tool.local)
     if ruling.outcome == PolicyOutcome.ALLOW:
-        return dispatch_first(session, call, authorised_by=f"policy:{ruling.version}")
+        return dispatch_first(session, call, authorised_by=f"policy:{ruling.version}", ruling=ruling)
     if ruling.outcome == PolicyOutcome.DENY:
         return _deny(session, call, ruling)
     return _ask_a_person(session, call, ruling)
