@@ -1,6 +1,6 @@
 """One engine in this process, on a database of its own: its people, and what one does with a run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -76,9 +76,9 @@ class Engine:
 
     # ── acts ──
 
-    def start(self, agent: str = "told", by: str = "olga", **inputs: Upload) -> UUID:
+    def start(self, agent: str = "told", by: str = "olga", inputs: Mapping[str, Upload] | None = None) -> UUID:
         """Start a run; it is queued."""
-        outcome = run_start(actor=self.person(by), wanted=StartRequest(agent, inputs))
+        outcome = run_start(actor=self.person(by), wanted=StartRequest(agent, inputs or {}))
         assert isinstance(outcome, Started), outcome
         return outcome.run_id
 
@@ -120,8 +120,9 @@ class Engine:
         return goal_revise(actor=self.person(by), run_id=run_id, goal=goal, reason="it changed")
 
     def release(self, run_id: UUID, by: str = "rita") -> Released | Refused:
-        """Release the first obligation of a run."""
-        obligation = Run.objects.get(id=run_id).obligations.earliest("promised_at")
+        """Release the first obligation of a run that is open, or the first one."""
+        obligations = Run.objects.get(id=run_id).obligations.order_by("promised_at")
+        obligation = obligations.filter(status="OPEN").first() or obligations[0]
         return obligation_release(actor=self.person(by), obligation_id=obligation.id, reason="not needed any more")
 
     def resume(self, run_id: UUID, by: str = "otto") -> Any:
