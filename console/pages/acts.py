@@ -13,6 +13,8 @@ from django.urls import reverse
 
 from accounts.errors import Refused
 from accounts.states import Actor, Permission
+from approvals.models import Wait
+from approvals.states import LIVE_WAIT
 from checkpoints.selectors import access_obligation, current_intent
 from checkpoints.states import can_release
 from console.pages.room import page, respond
@@ -86,9 +88,15 @@ def run_goal(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         button="Revise the goal",
         done="The goal is revised. Open waits were superseded; they are asked again at the new revision.",
         off=_off(actor.may(Permission.REVISE), Permission.REVISE, can, why),
-        facts={"intent": intent, "goal": goal or intent.goal},
+        facts={"intent": intent, "goal": goal or intent.goal, "waits": waits_to_supersede(run)},
     )
     return _act(request, actor, run, act, lambda reason: goal_revise(actor=actor, run_id=id, goal=goal, reason=reason))
+
+
+def waits_to_supersede(run: Run) -> list[Wait]:
+    """The waits that a new goal takes back."""
+    live = Wait.objects.filter(run=run, status__in=sorted(LIVE_WAIT)).select_related("tool_call", "decision")
+    return list(live.defer("tool_call__args").order_by("opened_at"))
 
 
 @page

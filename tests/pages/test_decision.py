@@ -190,6 +190,18 @@ def test_a_page_that_is_out_of_date_decides_nothing(ann: Member, ben: Member) ->
     assert "Out of date. Nothing was decided." in ann.get(url(old))
 
 
+def test_a_refusal_stays_until_the_reader_acts(ann: Member) -> None:
+    wait = ready().wait
+    html = refused(ann, wait, 400, **form(wait, "APPROVE", ""))
+    assert '<div id="wait-live">' in html and 'href="#approve">Back to the form' in html
+
+
+def test_revising_the_goal_names_the_wait_that_it_takes_back(ann: Member) -> None:
+    run = ready()
+    said = words(ann.get(f"/runs/{run.id}/goal/"))
+    assert f"The wait publish_report/overlap-v2, open at revision {run.wait.checkpoint_revision}, is taken back" in said
+
+
 def test_what_was_shown_must_be_what_is_bound(ann: Member) -> None:
     wait = ready().wait
     html = refused(ann, wait, 409, **form(wait, "APPROVE", digest="0" * 64))

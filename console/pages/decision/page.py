@@ -144,6 +144,7 @@ def _state_context(state: WaitState, typed: Typed, refused: Refused | None) -> d
         "run": wait.run,
         "call": wait.tool_call,
         "state": state,
+        "refused": refused,  # a refusal stays until the reader acts, so the panel that holds it is not live
         "notice": _refused_notice(state, typed, refused) if refused else closed_notice(state),
         "moved": _moved(state, typed, refused),
         "happened": what_happens(state),
