@@ -20,7 +20,19 @@ from runtime.contracts import (
 from runtime.conversation import rebuild
 from runtime.loop import drive
 from tests.agents import SCRIPT, calls, done, went_well
-from tests.engine.engine import At, Engine, Killed, attempts_of, call_named, expire_lease, kill, phases, run_now, sql
+from tests.engine.engine import (
+    At,
+    Engine,
+    Killed,
+    attempts_of,
+    call_named,
+    expire_lease,
+    kill,
+    open_wait,
+    phases,
+    run_now,
+    sql,
+)
 
 
 def dispositions(turn_no: int = 1) -> list[str]:
