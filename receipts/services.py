@@ -107,9 +107,12 @@ def call_fail(call: ToolCall, *, why: str, attempt_no: int, fence: int) -> None:
 
 
 def call_refuse(call: ToolCall, *, to: CallStatus, why: str) -> None:
-    """Close a call that was never sent: DENIED by policy, REJECTED by a person or by time, or CANCELLED."""
+    """Close a call that did not happen: DENIED by policy, REJECTED by a person or by time, or CANCELLED.
+
+    It was never sent, or each time it was sent it is known not to have happened.
+    """
     ToolCall.objects.filter(id=call.id).update(status=to, error=why, retry_at=None)
-    Publication.objects.filter(tool_call=call, status=PublicationStatus.REQUESTED).update(
+    Publication.objects.filter(tool_call=call).exclude(status=PublicationStatus.FAILED).update(
         status=PublicationStatus.FAILED, changed_at=ClockTimestamp()
     )
     claim_release(call)
