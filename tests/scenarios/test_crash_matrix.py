@@ -80,6 +80,19 @@ def test_the_process_that_admits_a_run_killed_after_its_commit(world: World, tmp
     assert_completed_once(world, run.id)
 
 
+@pytest.mark.matrix
+@pytest.mark.parametrize("point", ["after_decision_committed", "before_enqueue"])
+def test_the_process_that_decides_killed_after_its_commit(world: World, point: str) -> None:
+    run_id, wait = world.run_to_wait()
+    killed = world.kill_at(point)
+    bound = ("--revision", str(wait.checkpoint_revision), "--digest", wait.checkpoint_digest)
+    deciding = ("waits", "decide", str(wait.id), "--approve", *bound, "--args-digest", wait.args_digest)
+    world.stack.manage(*deciding, "--reason", "read it", "--as", APPROVER, code=-signal.SIGKILL)
+    killed.wait()
+    world.wait_status(run_id, "COMPLETED")
+    assert_completed_once(world, run_id)
+
+
 def kill_and_finish(world: World, point: str, subject: str) -> UUID:
     killed = world.kill_at(point, subject)
     run_id = world.start_run()

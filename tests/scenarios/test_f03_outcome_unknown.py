@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import pytest
+from django.db import transaction
 
 from accounts.selectors import audit_of
 from approvals.models import Wait
@@ -160,6 +161,19 @@ def test_not_executed_and_given_up_leaves_the_promise_open(world: World, not_exe
     assert records.obligations == {"send_answer_part/v1": "FULFILLED", STEP: "OPEN"}
 
     complete_without_the_promise(world, not_executed)
+    assert world.executions(call) == 0
+
+
+def test_a_stop_before_the_next_try_cancels_the_call_with_its_publication(world: World, not_executed: Unknown) -> None:
+    records, call = not_executed.records, not_executed.call
+    with transaction.atomic():  # before any worker can send it again
+        world.reconcile(call, "NOT_EXECUTED", then="RETRY")
+        world.stop(not_executed.run_id)
+
+    assert records.run.status == "CANCELLED"
+    assert records.statuses[STEP] == ("CANCELLED", 1)
+    assert records.reports[1] == (2, "wiki", "FAILED")
+    assert records.budget(call)[-1] == (1, "RELEASE", 1)
     assert world.executions(call) == 0
 
 
