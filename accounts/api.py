@@ -4,6 +4,7 @@ from http import HTTPStatus
 from typing import Any, cast
 
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework import serializers
@@ -22,6 +23,7 @@ from rest_framework.exceptions import PermissionDenied as NotPermitted
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.codec import BodyChanged
 from accounts.errors import Invalid, NotFound, Refused
 from accounts.models import ApiToken, User
 from accounts.selectors import actor_of, membership_actor, token_by_digest
@@ -117,7 +119,19 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
         return problem(403, "FORBIDDEN", "This is not permitted.")
     if isinstance(error, SuspiciousOperation):
         return problem(400, "MALFORMED", "The request could not be read.")
-    return _of_framework(error) if isinstance(error, APIException) else None
+    return _of_framework(error) if isinstance(error, APIException) else _of_the_store(error)
+
+
+def _of_the_store(error: Exception) -> Response | None:
+    if isinstance(error, OperationalError | InterfaceError):
+        return problem(
+            503, "DATABASE_SILENT", "The database does not answer. Nothing that you sent is known to be stored."
+        )
+    if isinstance(error, BodyChanged):
+        return problem(
+            500, "BODY_CHANGED", "The stored bytes were changed after they were written, so they are not shown."
+        )
+    return None
 
 
 def _of_framework(error: APIException) -> Response:
@@ -133,6 +147,7 @@ def _invalid(error: ValidationError) -> Response:
     """The first field that does not fit as the sentence, all of them in the facts."""
     found = error.detail if isinstance(error.detail, dict) else {"body": error.detail}
     field, reason = _first(found)
+    field = "body" if field == "non_field_errors" else field
     refused = Invalid({"field": field, "reason": reason})
     return problem(400, refused.code, refused.sentence, {"field": field, "reason": reason, "fields": found})
 

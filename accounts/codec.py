@@ -10,6 +10,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 NONCE_BYTES = 12
 
 
+class BodyChanged(ValueError):
+    """The stored bytes were changed, or they were sealed with another key."""
+
+
 def wrapping_key(master: str) -> bytes:
     """The 32-byte key that wraps data keys, from the configured master secret."""
     return hashlib.sha256(b"signalbox data key wrapping v1\0" + master.encode()).digest()
@@ -22,8 +26,11 @@ def seal(key: bytes, plain: bytes) -> bytes:
 
 
 def unseal(key: bytes, sealed: bytes) -> bytes:
-    """The plain bytes. Raises cryptography's InvalidTag if they were changed or the key is another one."""
+    """The plain bytes. Raises BodyChanged."""
     nonce, body = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
     if len(nonce) < NONCE_BYTES:
-        raise InvalidTag
-    return zstandard.decompress(AESGCM(key).decrypt(nonce, body, None))
+        raise BodyChanged
+    try:
+        return zstandard.decompress(AESGCM(key).decrypt(nonce, body, None))
+    except InvalidTag as error:
+        raise BodyChanged from error

@@ -94,7 +94,7 @@ def sealed_body(*, key_id: UUID, plain: bytes) -> bytes:
 
 
 def plain_body(*, key_id: UUID, body: bytes | memoryview) -> bytes:
-    """The plain bytes of a stored body. Raises InvalidTag when it was changed in the store."""
+    """The plain bytes of a stored body. Raises BodyChanged when it was changed in the store."""
     return unseal(data_key(key_id), bytes(body))
 
 

@@ -9,6 +9,16 @@ class StaleRevision(Refused):
     code = "STALE_REVISION"
 
 
+class CheckpointDiffers(StaleRevision):
+    """Out of date. Nothing was decided. The checkpoint digest you were shown is not the one that revision {revision} has."""
+
+
+class CheckpointChanged(Refused):
+    """Nothing was decided. Revision {revision}, which this wait is bound to, was changed in the store: {found}."""
+
+    code = "DIGEST_MISMATCH"
+
+
 class ArgsChanged(Refused):
     """Nothing was decided. The arguments you were shown are not the arguments of this call."""
 

@@ -72,7 +72,24 @@ class Wait(models.Model):
             pgtrigger.FSM(name="legal_moves", field="status", transitions=WAIT_MOVES),
             pgtrigger.ReadOnly(
                 name="binding_frozen",
-                fields=["run", "tool_call", "checkpoint_revision", "checkpoint_digest", "args_digest", "tool_hash"],
+                fields=[
+                    *("run", "tool_call", "checkpoint_revision", "checkpoint_digest", "args_digest", "tool_hash"),
+                    *("policy_version", "required_role"),
+                ],
+            ),
+            pgtrigger.Trigger(
+                name="decided_by_decision",
+                when=pgtrigger.Before,
+                operation=pgtrigger.Update,
+                condition=pgtrigger.Condition("NEW.status IN ('APPROVED', 'REJECTED') AND OLD.status = 'OPEN'"),
+                func="""
+                    IF NOT EXISTS (
+                        SELECT 1 FROM approvals_decision d WHERE d.wait_id = NEW.id
+                        AND d.verdict = CASE NEW.status WHEN 'APPROVED' THEN 'APPROVE' ELSE 'REJECT' END) THEN
+                        RAISE EXCEPTION 'a wait is decided by its decision only' USING ERRCODE = 'check_violation';
+                    END IF;
+                    RETURN NEW;
+                """,
             ),
             no_delete(),
         ]

@@ -5,18 +5,20 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from cryptography.exceptions import InvalidTag
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
 from accounts.audit import audit_append, audit_refused
+from accounts.codec import BodyChanged
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.models import ClockTimestamp, Tenant
 from accounts.states import Actor, Permission
 from approvals.errors import (
     AlreadyDecided,
     ArgsChanged,
+    CheckpointChanged,
+    CheckpointDiffers,
     Expired,
     RunStopped,
     SelfApproval,
@@ -27,6 +29,8 @@ from approvals.models import Decision, PolicyDecision, Vote, Wait
 from approvals.policies import Ruling
 from approvals.selectors import access_wait, decision_of, newest_wait
 from approvals.states import LIVE_WAIT, DecisionVerdict, WaitStatus
+from checkpoints.errors import Unreadable
+from checkpoints.selectors import checkpoint_of, verified_body
 from receipts.models import ToolCall
 from receipts.selectors import call_arguments
 from receipts.services import call_await_approval
@@ -204,8 +208,14 @@ def _still_decidable(wait: Wait) -> Refused | None:
 
 
 def _seen_is_bound(wait: Wait, seen: Seen) -> Refused | None:
-    if (seen.revision, seen.digest) != (wait.checkpoint_revision, wait.checkpoint_digest):
+    if seen.revision != wait.checkpoint_revision:
         return StaleRevision({"seen_revision": seen.revision, "revision": wait.checkpoint_revision})
+    if seen.digest != wait.checkpoint_digest:
+        return CheckpointDiffers({"seen_revision": seen.revision, "revision": wait.checkpoint_revision})
+    try:
+        verified_body(checkpoint_of(run_id=wait.run_id, revision=wait.checkpoint_revision))
+    except Unreadable as error:
+        return CheckpointChanged({"revision": wait.checkpoint_revision, "found": error.found})
     if seen.args_digest != wait.args_digest or not arguments_intact(wait.tool_call):
         return ArgsChanged()
     return None
@@ -215,7 +225,7 @@ def arguments_intact(call: ToolCall) -> bool:
     """True while the stored argument bytes have the digest that the call was recorded with."""
     try:
         return digest(call_arguments(call)) == call.args_digest
-    except InvalidTag:
+    except BodyChanged:
         return False
 
 

@@ -6,8 +6,8 @@ from typing import Any
 from uuid import UUID
 
 import pydantic
-from cryptography.exceptions import InvalidTag
 
+from accounts.codec import BodyChanged
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
 from accounts.states import Actor
@@ -60,7 +60,7 @@ def verified_body(checkpoint: Checkpoint) -> bytes:
         raise Unreadable("MISSING_REF", "the body was purged")
     try:
         plain = plain_body(key_id=checkpoint.data_key_id, body=checkpoint.body)
-    except InvalidTag as error:
+    except BodyChanged as error:
         raise Unreadable("DIGEST_MISMATCH", "the stored bytes were changed") from error
     if snapshot_digest(plain) != checkpoint.digest:
         raise Unreadable("DIGEST_MISMATCH", "the stored bytes do not have the stored digest")
@@ -94,6 +94,11 @@ def access_obligation(*, actor: Actor, id: UUID) -> Obligation:
     return obligation
 
 
+def checkpoint_of(*, run_id: UUID, revision: int) -> Checkpoint:
+    """One stored revision of a run."""
+    return Checkpoint.objects.get(run_id=run_id, revision=revision)
+
+
 def head_of(run_id: UUID) -> Head:
     """The head row of a run."""
     return Head.objects.get(run_id=run_id)
@@ -102,6 +107,11 @@ def head_of(run_id: UUID) -> Head:
 def obligations_of(run_id: UUID) -> Sequence[Obligation]:
     """The obligations of a run, in the order in which they were promised."""
     return list(Obligation.objects.filter(run_id=run_id).order_by("promised_at", "id"))
+
+
+def first_intent(run_id: UUID) -> Intent:
+    """The goal that a run was started with."""
+    return Intent.objects.get(run_id=run_id, version=1)
 
 
 def current_intent(run_id: UUID) -> Intent:

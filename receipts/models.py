@@ -91,7 +91,6 @@ class ToolCall(models.Model):
     intent_key = models.CharField(max_length=64)
     status = models.CharField(max_length=20, db_default=CallStatus.PROPOSED)
     blocking = models.BooleanField(db_default=True)
-    contradicted = models.BooleanField(db_default=False)
     attempts = models.IntegerField(db_default=0)
     retry_at = models.DateTimeField(null=True)
     external_ref = models.CharField(max_length=500, null=True)

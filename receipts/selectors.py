@@ -51,7 +51,7 @@ def access_report(*, actor: Actor, id: UUID) -> Report:
 
 
 def call_arguments(call: ToolCall) -> bytes:
-    """The stored canonical bytes of a call's arguments. Raises InvalidTag when they were changed in the store."""
+    """The stored canonical bytes of a call's arguments. Raises BodyChanged when they were changed in the store."""
     return plain_body(key_id=call.data_key_id, body=call.args)
 
 

@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import F, Max
 
 from accounts.models import ClockTimestamp
-from accounts.selectors import current_data_key, sealed_body
+from accounts.selectors import current_data_key, plain_body, sealed_body
 from runs.canonical import canonical, digest
 from runs.leases import lease_release
 from runs.live import hint_changed
@@ -88,22 +88,22 @@ def run_admit(new: NewRun) -> Run:
 
 
 def artifact_store(*, tenant_id: UUID, data: bytes, media_type: str) -> str:
-    """Store bytes once per tenant. Returns their SHA-256."""
+    """Store bytes once per tenant. Returns their SHA-256. Raises BodyChanged if what is stored under it was changed."""
     sha256 = digest(data)
+    stored = Artifact.objects.filter(tenant_id=tenant_id, sha256=sha256).first()
+    if stored is not None:
+        plain_body(key_id=stored.data_key_id, body=stored.body)
+        return sha256
     key_id = current_data_key(tenant_id)
-    Artifact.objects.bulk_create(
-        [
-            Artifact(
-                tenant_id=tenant_id,
-                sha256=sha256,
-                size=len(data),
-                media_type=media_type,
-                body=sealed_body(key_id=key_id, plain=data),
-                data_key_id=key_id,
-            )
-        ],
-        ignore_conflicts=True,
+    artifact = Artifact(
+        tenant_id=tenant_id,
+        sha256=sha256,
+        size=len(data),
+        media_type=media_type,
+        body=sealed_body(key_id=key_id, plain=data),
+        data_key_id=key_id,
     )
+    Artifact.objects.bulk_create([artifact], ignore_conflicts=True)
     return sha256
 
 

@@ -7,8 +7,7 @@ format, pins and references. Each refusal holds the run under a kind of its own.
 import json
 from typing import Any
 
-from cryptography.exceptions import InvalidTag
-
+from accounts.codec import BodyChanged
 from accounts.selectors import current_data_key
 from approvals.services import waits_cancel
 from checkpoints.errors import Unreadable
@@ -51,7 +50,7 @@ def restore(holding: Holding, heartbeat: Heartbeat) -> Session | None:
             RunStatus.HELD,
             cause="TAKEOVER_LIMIT",
             hold_reason=HoldReason.TAKEOVER_LIMIT,
-            detail=f"{run.takeovers} workers lost this run",
+            detail=f"it was taken over {run.takeovers} times without getting on",
         )
         return None
     return _guarded(holding, heartbeat, run)
@@ -93,7 +92,7 @@ def _guarded(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session | None
         return _session(holding, heartbeat, run)
     except Unreadable as error:
         refuse_resume(holding, error.kind, error.found)
-    except InvalidTag:
+    except BodyChanged:
         refuse_resume(holding, "DIGEST_MISMATCH", "a stored result, turn, message or input was changed")
     return None
 

@@ -16,6 +16,7 @@ from django.db import OperationalError
 from django.db.models import Model, QuerySet
 from rest_framework.utils.encoders import JSONEncoder
 
+from accounts.codec import BodyChanged
 from accounts.errors import NotFound, Refused
 from accounts.models import Membership
 from accounts.selectors import actor_named
@@ -43,6 +44,12 @@ class DatabaseSilent(Refused):
     """Nothing is known. The database does not answer: {reason}."""
 
     code = "DATABASE_SILENT"
+
+
+class StoredChanged(Refused):
+    """Nothing is shown. The stored bytes were changed after they were written."""
+
+    code = "BODY_CHANGED"
 
 
 class NotHere(Refused):
@@ -150,6 +157,8 @@ class Noun(BaseCommand):
             answer = NotHere({"what": self._named(options), "person": asked.actor.name})
         except OperationalError as error:
             answer = DatabaseSilent({"reason": " ".join(str(error).split())})
+        except BodyChanged:
+            answer = StoredChanged()
         if isinstance(answer, Refused):
             self._refuse(answer, as_json=as_json)
         self.stdout.write(document(answer.record) if as_json else answer.text)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from cryptography.exceptions import InvalidTag
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
+from accounts.codec import BodyChanged
 from console.pages.arguments import ArgumentRow, argument_rows
 from console.pages.text import exact
 from receipts.models import Result, ToolCall
@@ -71,7 +71,7 @@ def stored_arguments(call: ToolCall) -> Stored | None:
     """The arguments of a call. None when the store's bytes were changed and can't be opened any more."""
     try:
         plain = call_arguments(call)
-    except InvalidTag:
+    except BodyChanged:
         return None
     return Stored(plain, call.args_digest, digest(plain) == call.args_digest)
 
@@ -80,6 +80,6 @@ def stored_result(result: Result) -> Stored | None:
     """A result. None when the store's bytes were changed and can't be opened any more."""
     try:
         plain = result_bytes(result)
-    except InvalidTag:
+    except BodyChanged:
         return None
     return Stored(plain, result.digest, digest(plain) == result.digest)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from cryptography.exceptions import InvalidTag
 from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from rest_framework import serializers
 
+from accounts.codec import BodyChanged
 from receipts.models import Attempt, Effect, Publication, Reconciliation, Result, ToolCall
 from receipts.selectors import call_arguments, result_bytes
 from receipts.states import AttemptOutcome, CallStatus, EffectClass, FollowUp, PublicationStatus, ResultSource, Verdict
@@ -16,7 +16,7 @@ def arguments_of(call: ToolCall) -> dict[str, Any] | None:
     """The arguments of a call, or None when the stored bytes no longer have the digest they were recorded with."""
     try:
         stored = call_arguments(call)
-    except InvalidTag:
+    except BodyChanged:
         return None
     if digest(stored) != call.args_digest:
         return None
@@ -47,7 +47,6 @@ class CallRecord(CallSummary):
     arguments = serializers.SerializerMethodField()
     idempotency_key = serializers.CharField()
     blocking = serializers.BooleanField()
-    contradicted = serializers.BooleanField()
     error = serializers.CharField()
     retry_at = serializers.DateTimeField(allow_null=True)
     proposed_revision = serializers.IntegerField()
@@ -94,7 +93,7 @@ class ResultRecord(serializers.Serializer[Result]):
     def read_value(self, result: Result) -> dict[str, Any] | None:
         try:
             stored = result_bytes(result)
-        except InvalidTag:
+        except BodyChanged:
             return None
         value: dict[str, Any] | None = parse(stored) if digest(stored) == result.digest else None
         return value

@@ -38,7 +38,6 @@ class Migration(migrations.Migration):
                 ('intent_key', models.CharField(max_length=64)),
                 ('status', models.CharField(db_default=receipts.states.CallStatus['PROPOSED'], max_length=20)),
                 ('blocking', models.BooleanField(db_default=True)),
-                ('contradicted', models.BooleanField(db_default=False)),
                 ('attempts', models.IntegerField(db_default=0)),
                 ('retry_at', models.DateTimeField(null=True)),
                 ('external_ref', models.CharField(max_length=500, null=True)),

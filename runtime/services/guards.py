@@ -1,5 +1,6 @@
 """What every act shares: permission and text checks, the audit of what was done and of what was refused."""
 
+import unicodedata
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -27,12 +28,19 @@ def act_refusal(actor: Actor, permission: Permission, reason: str) -> Refused | 
     return text_refusal("reason", reason, REASON_LIMIT, needed=True)
 
 
-def text_refusal(name: str, text: str, limit: int, *, needed: bool = False) -> Refused | None:
-    """Why a text can't be stored, naming the field; None when it can."""
+def text_refusal(name: str, text: str, limit: int, *, needed: bool = False, one_line: bool = False) -> Refused | None:
+    """Why a text can't be stored, naming the field; None when it can.
+
+    A replacement character means that what was sent was not UTF-8: it is refused, since its reader would not see that.
+    """
     if needed and not text.strip():
         return Invalid({"field": name, "reason": "it is empty; write it in words."})
     if len(text) > limit:
         return Invalid({"field": name, "reason": f"{len(text)} characters, at most {limit}."})
+    if "\ufffd" in text:
+        return Invalid({"field": name, "reason": "it holds bytes that are not UTF-8."})
+    if one_line and any(unicodedata.category(character) == "Cc" for character in text):
+        return Invalid({"field": name, "reason": "it holds a control character; write it on one line."})
     try:
         check(text)
     except NotCanonical as error:

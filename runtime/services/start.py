@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from accounts.errors import NotAllowed, Refused
 from accounts.states import Actor, Permission
 from checkpoints.envelope import Snapshot
+from checkpoints.selectors import first_intent
 from checkpoints.services import (
     checkpoint_first,
     contract_open,
@@ -111,9 +112,11 @@ def _start(actor: Actor, wanted: StartRequest, title: str) -> Started | Refused:
 
 
 def _started_before(run: Any, wanted: StartRequest) -> Started | Refused:
-    """The run that the key made, if it was made from the same agent and the same files."""
+    """The run that the key made, if it was made from the same agent, the same goal and the same files."""
     given = {name: digest(upload.data) for name, upload in wanted.inputs.items()}
-    if (run.agent_version.agent.key, run_input_digests(run)) != (wanted.agent, given):
+    goal = wanted.goal.strip() or agents()[wanted.agent].spec.default_goal
+    made_from = (run.agent_version.agent.key, first_intent(run.id).goal, run_input_digests(run))
+    if made_from != (wanted.agent, goal, given):
         return KeyReused({"key": wanted.key, "run": run.id})
     return Started(run.id, new=False)
 
@@ -127,7 +130,7 @@ def _start_refusal(actor: Actor, wanted: StartRequest) -> str | Refused:
         return UnknownAgent({"agent": wanted.agent[:100], "known": ", ".join(sorted(agents()))})
     limits = (("goal", wanted.goal, GOAL_LIMIT), ("title", wanted.title, NAME_LIMIT))
     for name, text, limit in (*limits, ("thread", wanted.thread, NAME_LIMIT), ("key", wanted.key, NAME_LIMIT)):
-        refused = text_refusal(name, text, limit, needed=name == "key")
+        refused = text_refusal(name, text, limit, needed=name == "key", one_line=name != "goal")
         if refused is not None:
             return refused
     try:

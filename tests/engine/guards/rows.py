@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from accounts.keys import new_id
-from approvals.models import Wait
+from approvals.models import Decision, Wait
 from checkpoints.models import Head, Obligation
 from receipts.models import Publication, ReportVersion, ToolCall
 from runs.models import ControlRequest, Run, Thread
@@ -79,6 +79,18 @@ class Told:
         if "tool_call" not in differently:
             usual["tool_call"] = self.another_call()
         return Wait.objects.create(**(usual | differently))
+
+    def decide(self, wait: Wait, verdict: str) -> Decision:
+        """The decision of a wait, on exactly what it is bound to."""
+        return Decision.objects.create(
+            wait=wait,
+            verdict=verdict,
+            seen_revision=wait.checkpoint_revision,
+            seen_digest=wait.checkpoint_digest,
+            seen_args_digest=wait.args_digest,
+            reason="as shown",
+            actor="person:ada",
+        )
 
     def another_publication(self, status: str) -> Publication:
         """A publication of the run's newest report version in a state."""

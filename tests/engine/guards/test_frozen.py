@@ -115,6 +115,7 @@ def test_the_identity_of_a_call_is_frozen(told: Told) -> None:
 
 def test_the_binding_of_a_wait_is_frozen(told: Told) -> None:
     binding = {"run_id", "tool_call_id", "checkpoint_revision", "checkpoint_digest", "args_digest", "tool_hash"}
+    binding |= {"policy_version", "required_role"}
     assert_frozen("approvals_wait", binding, f"tool_call_id = '{told.call.id}' AND status = 'CONSUMED'")
 
 

@@ -35,6 +35,9 @@ from runs.states import (
 from tests.engine.engine import sql
 from tests.engine.guards.rows import DIGEST, MOVE_HEAD, Told, refused
 
+# What has to be decided before a wait may say so.
+VERDICTS = {"APPROVED": "APPROVE", "REJECTED": "REJECT"}
+
 Columns = Callable[[str], dict[str, Any]]
 
 
@@ -126,6 +129,8 @@ MACHINES = [
 )
 def test_a_move_is_accepted_exactly_if_the_table_has_it(told: Told, machine: Machine, start: str, end: str) -> None:
     row = machine.row(told, start)
+    if start == "OPEN" and end in VERDICTS:
+        told.decide(row, VERDICTS[end])
     columns = {"status": end, **machine.also(end)}
     table, key = row._meta.db_table, row._meta.pk.column
     statement = f"UPDATE {table} SET {', '.join(f'{name} = %s' for name in columns)} WHERE {key} = %s"
@@ -133,6 +138,19 @@ def test_a_move_is_accepted_exactly_if_the_table_has_it(told: Told, machine: Mac
         sql(statement, *columns.values(), row.pk)
     else:
         refused("Invalid transition", statement, *columns.values(), row.pk)
+
+
+@pytest.mark.parametrize("end", sorted(VERDICTS))
+@pytest.mark.parametrize("decided", [None, "APPROVE", "REJECT"])
+def test_a_wait_is_decided_only_as_its_decision_says(told: Told, end: str, decided: str | None) -> None:
+    wait = told.another_wait()
+    if decided is not None:
+        told.decide(wait, decided)
+    move = "UPDATE approvals_wait SET status = %s WHERE id = %s"
+    if decided == VERDICTS[end]:
+        sql(move, end, wait.id)
+    else:
+        refused("decided by its decision only", move, end, wait.id)
 
 
 @pytest.mark.parametrize(("start", "end"), list(product(Phase, repeat=2)))

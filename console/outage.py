@@ -1,0 +1,33 @@
+"""What a person reads when the store can't answer: the database is silent, or stored bytes were changed."""
+
+import logging
+from collections.abc import Callable
+from http import HTTPStatus
+
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+
+from accounts.codec import BodyChanged
+
+logger = logging.getLogger(__name__)
+
+
+class AnswerOutages:
+    """Middleware: a page of its own for each of the two, instead of the one for a fault of ours."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if isinstance(error, OperationalError | InterfaceError):
+            logger.error("the database does not answer %s: %s", request.path, error)
+            return render(request, "503.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
+        if isinstance(error, BodyChanged):
+            logger.error("stored bytes behind %s were changed", request.path)
+            return render(request, "changed.html", status=HTTPStatus.INTERNAL_SERVER_ERROR)
+        return None
