@@ -53,11 +53,15 @@ class ReportDraft:
 
 @dataclass(frozen=True)
 class ToolOutcome:
-    """What one attempt gave. `value` is JSON that the model may read; `target` names where an effect happened."""
+    """What one attempt gave. `value` is JSON that the model may read; `target` names where an effect happened.
+
+    `remark` is for people: what is odd about an answer that is good all the same.
+    """
 
     value: dict[str, Any]
     external_ref: str | None = None
     target: str = ""
+    remark: str = ""
     report: ReportDraft | None = None
 
 

@@ -170,7 +170,7 @@ def _result_params(session: Session, sending: Sending, tried: Tried, plain: byte
         "call_attempt": sending.attempt,
         "call_step": sending.step_name,
         "call_status": "SUCCEEDED" if outcome else "FAILED",
-        "call_error": tried.failed,
+        "call_error": outcome.remark if outcome else tried.failed,
         "call_external_ref": outcome.external_ref if outcome else None,
         "try_outcome": "OK" if outcome else "ERROR_FINAL",
         "result_ok": outcome is not None,

@@ -110,5 +110,8 @@ def _published(answer: Answer) -> ToolOutcome:
     if not (isinstance(post, str) and post and isinstance(page, str) and page and isinstance(executions, int)):
         raise ToolUnknown("The wiki answered, but not with the id and page of a post.")
     return ToolOutcome(
-        {"post": post, "page": page, "executions": executions}, external_ref=post[:200], target=f"wiki:{page}"[:200]
+        {"post": post, "page": page, "executions": executions},
+        external_ref=post[:200],
+        target=f"wiki:{page}"[:200],
+        remark=f"The wiki says that it executed this key {executions} times." if executions > 1 else "",
     )

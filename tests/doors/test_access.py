@@ -147,6 +147,7 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("checkpoints", "show"): Verb("checkpoint"),
     ("checkpoints", "diff"): Verb("difference"),
     ("reports", "show"): Verb("run of a report"),
+    ("audit", "verify"): Verb("", permission=Permission.AUDIT),
     ("obligations", "list"): Verb(""),
     ("obligations", "release"): Verb("obligation", ("--reason", " "), Permission.RELEASE),
 }

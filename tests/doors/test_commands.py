@@ -355,3 +355,16 @@ def test_the_commands_work_as_processes_of_their_own(stack: Stack, tmp_path: Pat
     stack.environment["SIGNALBOX_DATABASE_URL"] = "postgresql://nobody@127.0.0.1:1/none"
     silent = json.loads(stack.manage("runs", "list", "--json", code=1))
     assert silent["error"]["code"] == "DATABASE_SILENT"
+
+
+def test_the_audit_chain_can_be_walked_and_a_change_is_named(doors: Doors) -> None:
+    doors.started()
+    whole = manage("audit", "verify", "--as", "only-auditor", "--json")
+    assert (whole.code, whole.json["whole"]) == (0, True)
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+        cursor.execute("UPDATE accounts_auditevent SET actor = 'person:nobody' WHERE seq = 1")
+        cursor.execute("SET session_replication_role = DEFAULT")
+    broken = manage("audit", "verify", "--as", "only-auditor", "--json")
+    assert (broken.code, broken.json["error"]["code"]) == (1, "CHAIN_BROKEN")
+    assert "event 1" in broken.err

@@ -15,7 +15,7 @@ from accounts.states import Actor
 from approvals.models import Wait
 from approvals.selectors import access_wait
 from approvals.services import Decided, Seen, approval_decide
-from approvals.states import DecisionVerdict
+from approvals.states import DecisionVerdict, can_decide
 from console.pages.arguments import ArgumentRow
 from console.pages.decision.evidence import contract_of, facts_of, last_like, model_words, report_preview
 from console.pages.decision.state import Moved, WaitState, closed_notice, wait_url, what_happens, what_moved
@@ -113,7 +113,7 @@ def _decide(actor: Actor, wait: Wait, typed: Typed, arguments: Stored | None) ->
     if typed.verdict not in set(DecisionVerdict):
         return UnknownVerdict()
     verdict = DecisionVerdict(typed.verdict)
-    if verdict == DecisionVerdict.APPROVE:
+    if verdict == DecisionVerdict.APPROVE and can_decide(wait.status):
         gate = _gate(arguments, typed)
         if gate is not None:
             return gate
