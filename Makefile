@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.txt
 
 .DEFAULT_GOAL := run
-.PHONY: run test test-browser test-matrix check install install-dev lock
+.PHONY: run test test-browser test-matrix check screenshots install install-dev lock
 
 run: install
 	@$(BIN)/python manage.py up $(UP_ARGS)
@@ -19,10 +19,14 @@ test: install-dev
 	$(BIN)/python -m pytest -m "not matrix" $(TEST_ARGS)
 
 test-browser: install-dev
-	$(BIN)/python -m pytest -m browser $(TEST_ARGS)
+	$(BIN)/python -m pytest -m "browser and not matrix" $(TEST_ARGS)
 
 test-matrix: install-dev
 	$(BIN)/python -m pytest -m matrix $(TEST_ARGS)
+
+# The pictures of the documentation, taken anew from real processes.
+screenshots: install-dev
+	$(BIN)/python -m pytest tests/journey/screenshots.py
 
 # What production would set, for `check --deploy`. Nothing connects to these addresses.
 SAMPLE_KEY = $$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(48))')

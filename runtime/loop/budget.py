@@ -25,7 +25,7 @@ def not_started(session: Session, written: Written) -> bool:
             RunStatus.HELD,
             cause="BUDGET",
             hold_reason=HoldReason.BUDGET,
-            detail="the budget has no room for the next call",
+            detail="The budget has no room for the next call.",
         )
     else:
         raise LeaseLost

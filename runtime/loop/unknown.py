@@ -59,7 +59,7 @@ def _hold(session: Session, call: Any) -> bool:
         RunStatus.HELD,
         cause="UNCERTAIN_CALL",
         hold_reason=HoldReason.UNCERTAIN_CALL,
-        detail=f"nobody knows whether {call.tool} happened (call {call.id})",
+        detail=f"Nobody knows whether {call.step_name} happened.",
         blocked=lambda: _still_unknown(call),
     )
     return False

@@ -23,7 +23,7 @@ def verify(session: Session) -> bool:
             RunStatus.HELD,
             cause="OBLIGATION_OPEN",
             hold_reason=HoldReason.OBLIGATION_OPEN,
-            detail="not done as promised: " + "; ".join(open_promises),
+            detail="Not done as promised: " + "; ".join(open_promises),
             blocked=lambda: bool(_open_promises(session)),
         )
         return False

@@ -104,6 +104,9 @@ def _overlap(shared: PriorResult, cite: Cite) -> Iterator[str]:
     weight, count = cite(value["overlap"] + " %", shared), cite(value["shared_count"], shared)
     yield f"**Weight overlap: {weight}** over {count} shared tickers."
     yield ""
+    for warning in value.get("warnings", ()):  # readings of an earlier version have none
+        yield f"**Check this first:** {cite(warning, shared)}"
+        yield ""
     yield "The sum, over the tickers that both funds hold, of the smaller weight. Exact in the weights as read."
     yield ""
 
@@ -114,7 +117,7 @@ def _disclosures(
     yield "## The two disclosures"
     yield ""
     yield f"| | {' | '.join(escape(name) for name in names)} |"
-    yield "| --- | --- | --- |"
+    yield "| --- | ---: | ---: |"
     yield _row("Day", (cite(side.value["as_of"] or "not said", side) for side in sides))
     yield _row("Lines", (cite(side.value["line_count"], side) for side in sides))
     yield _row("Tickers", (cite(len(side.value["holdings"]), side) for side in sides))
@@ -134,7 +137,7 @@ def _shared(names: tuple[str, str], shared: PriorResult, cite: Cite) -> Iterator
         yield "None."
     else:
         yield f"| Ticker | Name | {' | '.join(escape(name) for name in names)} | Smaller |"
-        yield "| --- | --- | --- | --- | --- |"
+        yield "| --- | --- | ---: | ---: | ---: |"
     for x in rows[:SHARED_ROWS]:
         weights = (cite(x[key] + " %", shared) for key in ("a", "b", "smaller"))
         yield _row(escape(x["ticker"]), (escape(x["name"]), *weights))
@@ -150,7 +153,7 @@ def _alone(names: tuple[str, str], shared: PriorResult, cite: Cite) -> Iterator[
             yield "None."
         else:
             yield "| Ticker | Name | Weight |"
-            yield "| --- | --- | --- |"
+            yield "| --- | --- | ---: |"
         for x in rows[:ALONE_ROWS]:
             yield _row(escape(x["ticker"]), (escape(x["name"]), cite(x["weight"] + " %", shared)))
         yield from _more(len(rows) - ALONE_ROWS, shared, cite)
@@ -172,7 +175,7 @@ def _without_ticker(
     yield "They do not count in the overlap."
     yield ""
     yield "| Fund | Line | Name | Weight |" + (" What the reference sheet says |" if reference else "")
-    yield "| --- | --- | --- | --- |" + (" --- |" if reference else "")
+    yield "| --- | ---: | --- | ---: |" + (" --- |" if reference else "")
     for name, side in zip(names, sides, strict=True):
         rows = side.value["without_ticker"]
         for x in rows[:LINE_ROWS]:
@@ -200,16 +203,17 @@ def _answer(name: str, sheet: PriorResult | None, cite: Cite) -> str:
 def _notes(
     names: tuple[str, str], sides: tuple[PriorResult, PriorResult], shared: PriorResult, cite: Cite
 ) -> Iterator[str]:
-    sources = [*zip(names, sides, strict=True), ("Both", shared)]
-    notes = [(name, note, source) for name, source in sources for note in source.value["notes"]]
-    if not notes:
+    sources = [("Both", shared), *zip(names, sides, strict=True)]
+    if not any(source.value["notes"] for _, source in sources):
         return
     yield "## Notes on the files"
     yield ""
-    for name, note, source in notes[:NOTES]:
-        yield f"- {escape(name)}: {cite(note, source)}"
-    if len(notes) > NOTES:
-        yield "- More notes stand in the receipts."
+    for name, source in sources:
+        notes = source.value["notes"]
+        for note in notes[:NOTES]:
+            yield f"- {escape(name)}: {cite(note, source)}"
+        if len(notes) > NOTES:
+            yield f"- {escape(name)}: {cite(f'{len(notes) - NOTES} more notes stand in the receipt.', source)}"
     yield ""
 
 

@@ -13,6 +13,7 @@ from django.utils.dateparse import parse_datetime
 
 from accounts.states import Actor, Permission
 from checkpoints.models import Intent
+from checkpoints.states import ObligationStatus
 from console.pages.room import page, respond
 from console.pages.run.axis import run_axis
 from console.pages.run.detail import Detail, detail_of
@@ -20,9 +21,10 @@ from console.pages.run.events import Event, run_events, tenures
 from console.pages.run.rows import WINDOW, RunRows, run_rows
 from console.pages.run.say import facts_of, head_line
 from console.pages.times import exact_time
+from receipts.states import CallStatus
 from runs.models import RunInput
 from runs.selectors import access_run, database_now
-from runs.states import OPEN_CONTROL, can_retry_resume, can_revise_goal, can_stop
+from runs.states import OPEN_CONTROL, HoldReason, RunStatus, can_retry_resume, can_revise_goal, can_stop
 
 PANELS = {"run-live": "pages/run/live.html"}
 
@@ -90,6 +92,7 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         "intent": Intent.objects.filter(run=run).order_by("-version").first(),
         "inputs": RunInput.objects.filter(run=run).order_by("name"),
         **_picked_context(events, picked, look, run.id),
+        "ways_on": _ways_on(actor, rows),
         **_acts(actor, rows),
     }
     return respond(request, actor, "pages/run/page.html", context, PANELS)
@@ -118,6 +121,21 @@ def _picked_context(events: Sequence[Event], picked: Event | None, look: Look, r
 
 def _event_url(look: Look, run_id: UUID, key: str) -> str:
     return reverse("run", args=[run_id]) + look.query(event=key)
+
+
+def _ways_on(actor: Actor, rows: RunRows) -> list[tuple[str, str]]:
+    """Where a held run is helped on: the page of its unknown call, or of the first promise that is still open."""
+    run = rows.run
+    if run.status != RunStatus.HELD:
+        return []
+    if run.hold_reason == HoldReason.UNCERTAIN_CALL:
+        calls = (attempt.tool_call for attempt in rows.attempts if attempt.tool_call)
+        unknown = [call.id for call in calls if call.status == CallStatus.UNCERTAIN and call.blocking]
+        return [(reverse("call", args=[id]) + "#verdict", "Say what is known…") for id in unknown[-1:]]
+    if run.hold_reason == HoldReason.OBLIGATION_OPEN and actor.may(Permission.RELEASE):
+        promised = [promise.id for promise in rows.obligations if promise.status == ObligationStatus.OPEN]
+        return [(reverse("obligation-release", args=[id]), "Release the promise…") for id in promised[:1]]
+    return []
 
 
 def _acts(actor: Actor, rows: RunRows) -> dict[str, bool]:
