@@ -11,7 +11,7 @@ from django.db import DatabaseError
 
 from accounts.errors import Invalid, NotAllowed, Refused
 from checkpoints.selectors import load_head
-from runs.errors import ThreadBusy
+from runs.errors import KeyReused, ThreadBusy
 from runs.models import Run
 from runtime.loop import drive
 from runtime.services import InputRefused, Started, StartRequest, UnknownAgent, Upload, run_start
@@ -59,6 +59,14 @@ def test_the_same_key_returns_the_same_run(engine: Engine) -> None:
     assert isinstance(first, Started)
     assert again == Started(first.run_id, new=False)
     assert added(before) == {}
+
+
+@pytest.mark.parametrize("other", [{"goal": "Another."}, {"agent": "promising"}, {"inputs": {"a": Upload("a", b"x")}}])
+def test_the_same_key_for_something_else_is_refused(engine: Engine, other: dict[str, Any]) -> None:
+    start(engine, key="k")
+    refused = start(engine, key="k", **other)
+    assert isinstance(refused, KeyReused)
+    assert Run.objects.count() == 1
 
 
 def test_the_same_key_at_the_same_instant_returns_the_same_run(engine: Engine) -> None:
@@ -119,7 +127,7 @@ def test_a_request_that_can_not_be_used_leaves_nothing_of_a_run(
     outcome = start(engine, **wanted)
     assert isinstance(outcome, refused), outcome
     assert outcome.sentence
-    assert set(added(before)) <= {"accounts_auditevent"}
+    assert added(before) == {"accounts_auditevent": 1}
     assert engine.hints == []
 
 

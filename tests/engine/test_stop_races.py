@@ -12,13 +12,11 @@ from pytest_django import Settings
 from runs.errors import RunEnded
 from runs.leases import lease_lock
 from runs.models import ControlRequest, Lease, RunTransition
-from runs.statements import run_statement
 from runtime import ending
-from runtime import statements as steps
-from runtime.contracts import ModelUnknown, ToolRetryable, ToolUnknown
+from runtime.contracts import ToolRetryable, ToolUnknown
 from runtime.loop import drive
 from runtime.services import StopState
-from tests.agents import SCRIPT, calls, went_well
+from tests.agents import SCRIPT, calls
 from tests.engine.engine import (
     At,
     Engine,
@@ -28,6 +26,7 @@ from tests.engine.engine import (
     run_now,
     sql,
 )
+from tests.engine.held import STATEMENTS, held_worker
 from tests.engine.races import Aside, Gate, gate_at, together, uncommitted
 from tests.engine.stops import assert_stopped, the_stop, tried
 from tests.waiting import wait_until
@@ -67,61 +66,38 @@ def test_after_a_stop_no_attempt_is_ever_added(engine: Engine, at_point: At, poi
     assert_stopped(run_id)
 
 
-DISPATCHES = ["ASK_FIRST", "ASK_RETRY", "SEAL_TURN", "DISPATCH_AGAIN", "RECORD_RESULT", "DISPATCH_CALL"]
-
-
-class Worker(Aside):
-    """A worker whose next dispatch meets a stop. `before` is how many attempts there were when the stop committed."""
-
-    before = 0
-
-
-def worker_that_meets_a_stop(
-    engine: Engine, statement: str, patch: pytest.MonkeyPatch, *, without_gate: bool
-) -> tuple[UUID, Worker]:
-    """Hold a worker where it is about to send a statement, and let the statement wait there for a stop to commit."""
-    SCRIPT.tell([ModelUnknown("no answer"), calls(("look", "a"))], calls(("note", "b")), calls(("look", "c")))
-    SCRIPT.do("a", ToolUnknown("no answer"), went_well("a"))
-    run_id = engine.start()
-    gate, wanted = Gate(), getattr(steps, statement)
-
-    def held(sent: str, params: dict[str, Any]) -> tuple[Any, ...]:
-        if sent == wanted and statement != "DISPATCH_CALL":
-            gate()
-        return run_statement(sent.replace("NOT fence.stop_requested AND", "") if without_gate else sent, params)
-
-    patch.setattr(steps, "run_statement", held)
-    if statement == "DISPATCH_CALL":  # it locks the lease in a statement before
-        gate = gate_at(patch, import_module("runtime.loop.dispatch"), "lease_lock")
-    worker = Worker(lambda: drive(run_id))
-    gate.wait_reached()
+def meet_a_stop(engine: Engine, run_id: UUID, gate: Gate, worker: Aside) -> int:
+    """Let a held worker's statement wait for a stop to commit; how many attempts there were then."""
     with uncommitted():
         engine.stop(run_id)
-        worker.before = tried(run_id)
+        before = tried(run_id)
         gate.open()
         worker.wait_blocked()
-    return run_id, worker
+    worker.result()
+    return before
 
 
-@pytest.mark.parametrize("statement", DISPATCHES)
+@pytest.mark.parametrize("statement", STATEMENTS)
 def test_a_dispatch_that_waited_for_a_stop_sends_nothing(
     engine: Engine, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The statement is in the socket when the stop commits: it must see it, whatever its snapshot says."""
-    run_id, worker = worker_that_meets_a_stop(engine, statement, monkeypatch, without_gate=False)
-    worker.result()
-    assert tried(run_id) == worker.before
+    run_id, gate, worker = held_worker(engine, statement, monkeypatch)
+    assert meet_a_stop(engine, run_id, gate, worker) == tried(run_id)
     assert_stopped(run_id)
 
 
-@pytest.mark.parametrize("statement", DISPATCHES)
+def without_gate(statement: str) -> str:
+    return statement.replace("NOT fence.stop_requested AND", "")
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
 def test_without_the_gate_a_dispatch_would_come_after_the_stop(
     engine: Engine, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the gate is for: the same race with its condition taken out of the statements."""
-    run_id, worker = worker_that_meets_a_stop(engine, statement, monkeypatch, without_gate=True)
-    worker.result()
-    assert tried(run_id) > worker.before
+    run_id, gate, worker = held_worker(engine, statement, monkeypatch, without_gate)
+    assert meet_a_stop(engine, run_id, gate, worker) < tried(run_id)
 
 
 def test_a_stop_waits_for_a_dispatch_that_came_first_and_lets_it_report(
