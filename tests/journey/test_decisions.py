@@ -114,6 +114,7 @@ def test_a_decision_by_keyboard_alone(world: World, visit: Callable[..., Visitor
     keys.type(PASSWORD)
     keys.press("Enter")
     expect(page.locator("h1")).to_have_text("Overview")
+    expect_live(page)
 
     for key in ("g", "i"):
         keys.press(key)

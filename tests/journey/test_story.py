@@ -13,10 +13,11 @@ from approvals.models import Wait
 from console.environment import BASE_DIR
 from receipts.models import ToolCall
 from runs.models import Lease
+from runtime.services import Started, StartRequest, Upload, run_start
 from tests.journey.inspection import inspect
 from tests.journey.visitor import Visitor, expect_live, inbox_count, status
 from tests.scenarios.records import Records
-from tests.scenarios.world import World
+from tests.scenarios.world import ALDER, BIRCH, World
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
 
@@ -114,9 +115,10 @@ def approve(page: Page, wait: Wait) -> None:
     for value in (f"{wait.checkpoint_revision}, the head", wait.checkpoint_digest[:12], wait.args_digest[:12]):
         expect(bound).to_contain_text(value)
     expect(button).to_have_attribute("aria-disabled", "true")
-    for box in form.get_by_role("checkbox").all():
-        box.check()
     form.get_by_label("Your reason").fill("The numbers match the draft.")
+    for box in form.get_by_role("checkbox").all():
+        expect(button).to_have_attribute("aria-disabled", "true")
+        box.check()
     expect(button).not_to_have_attribute("aria-disabled", "true")
     button.click()
 
@@ -139,9 +141,11 @@ def read_the_report(operator: Visitor, pair: Pair) -> None:
 
 
 def test_a_lost_answer_is_settled_by_a_person(world: World, operator: Visitor) -> None:
-    run_id, wait = world.run_to_wait()
+    run_id = start_with_a_hidden_character(world)
+    wait = world.open_wait(run_id)
     world.tell_outside(mode="drop", times=1)
     operator.open(f"waits/{wait.id}/")
+    expect(operator.page.locator("#approve-form")).to_contain_text("U+200B")
     approve(operator.page, wait)
     world.wait_status(run_id, "HELD")
     call = Records(run_id).call("publish_report")
@@ -155,6 +159,15 @@ def test_a_lost_answer_is_settled_by_a_person(world: World, operator: Visitor) -
     operator.go("Reports")
     expect(operator.page.locator("[data-row]").first).to_contain_text("said by a person")
     assert world.executions(call) == 1
+
+
+def start_with_a_hidden_character(world: World) -> UUID:
+    """A run on a file in which a company's name holds a zero-width space. Whoever approves has to mark it as seen."""
+    hidden = ALDER.replace("GRID CO", "GRID\u200b CO")
+    inputs = {"a": Upload("alder.csv", hidden.encode()), "b": Upload("birch.csv", BIRCH.encode())}
+    started = run_start(actor=world.person(), wanted=StartRequest("fund_comparison", inputs))
+    assert isinstance(started, Started), started
+    return started.run_id
 
 
 def say_it_happened(page: Page, call: ToolCall) -> None:
