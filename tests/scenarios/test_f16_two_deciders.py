@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 from threading import Barrier
 from uuid import UUID
 
@@ -28,7 +29,7 @@ Outcome = Decided | Refused
 def test_fifty_races_have_one_winner_each(world: World) -> None:
     world.stop_beat()  # fifty queued runs would be hinted at again and again
     run_ids = [world.start_run() for _ in range(REPETITIONS)]
-    races = [race(world, run_id) for run_id in run_ids]
+    races = [race(world, run_id, first) for run_id, first in zip(run_ids, cycle(DECIDERS), strict=False)]
     for run_id, (wait, outcomes) in zip(run_ids, races, strict=True):
         winner, loser = sorted(outcomes, key=lambda outcome: isinstance(outcome, Refused))
         assert isinstance(winner, Decided)
@@ -39,8 +40,8 @@ def test_fifty_races_have_one_winner_each(world: World) -> None:
     assert winners == {"APPROVE", "REJECT"}, "the same side won every race: they did not meet"
 
 
-def race(world: World, run_id: UUID) -> tuple[Wait, list[Outcome]]:
-    """Both decide at the same instant, each on a connection of its own."""
+def race(world: World, run_id: UUID, first: str) -> tuple[Wait, list[Outcome]]:
+    """Both decide at the same instant, each on a connection of its own; `first` is the thread that starts first."""
     wait, together = world.open_wait(run_id), Barrier(len(DECIDERS))
 
     def decider(name: str, verdict: str) -> Callable[[], Outcome]:
@@ -55,7 +56,8 @@ def race(world: World, run_id: UUID) -> tuple[Wait, list[Outcome]]:
         return decide
 
     with ThreadPoolExecutor(len(DECIDERS)) as pool:
-        deciding = [pool.submit(decider(name, verdict)) for name, verdict in DECIDERS.items()]
+        starting = sorted(DECIDERS.items(), key=lambda item: item[0] != first)
+        deciding = [pool.submit(decider(name, verdict)) for name, verdict in starting]
         return wait, [decided.result() for decided in deciding]
 
 

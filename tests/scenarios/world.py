@@ -87,6 +87,7 @@ class World:
     workers: list[Process] = field(default_factory=list)
     beat: Process | None = None
     outside: Process | None = None
+    blamed: set[tuple[str, str]] = field(default_factory=set)  # broken sentences that a test has been blamed for
     read_through: set[UUID] = field(default_factory=set)  # ended runs whose requests have been checked
 
     # ── processes ───────────────────────────────────────────────────────────────
