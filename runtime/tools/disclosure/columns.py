@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from runtime.tools.disclosure.characters import folded
 from runtime.tools.disclosure.refusal import DisclosureRefused
 
 
@@ -20,40 +21,55 @@ class Unit(StrEnum):
 TICKER = (
     "ticker", "symbol", "tickersymbol", "stockticker", "stocksymbol", "holdingticker", "holdingsticker",
     "holdingsymbol", "securityticker", "securitysymbol", "issuerticker", "constituentticker", "constituentsymbol",
-    "exchangeticker", "tradingsymbol", "tickercode", "bloombergticker", "emittententicker",
+    "exchangeticker", "tradingsymbol", "tickercode", "bloombergticker", "emittententicker", "kurzel", "borsenkurzel",
+    "symbole", "simbolo",
 )  # fmt: skip
 NAME = (
     "company", "companyname", "name", "holding", "holdings", "holdingname", "holdingsname", "security", "securityname",
     "securitydescription", "description", "issuer", "issuername", "constituent", "constituentname", "instrument",
     "instrumentname", "stock", "stockname", "asset", "assetname", "investment", "position", "wertpapier",
+    "wertpapiername", "wertpapierbezeichnung", "bezeichnung", "unternehmen", "emittent", "titel", "nom", "libelle",
+    "titre", "societe", "nome", "denominazione", "titolo", "nombre", "denominacion",
 )  # fmt: skip
 WEIGHT = (
     "weight", "weights", "weighting", "weightings", "portfolioweight", "fundweight", "weightinfund", "marketweight",
-    "marketvalueweight", "indexweight", "exposureweight", "allocation", "gewichtung", "gewicht",
+    "marketvalueweight", "indexweight", "exposureweight", "allocation", "gewichtung", "gewicht", "fondsgewicht",
+    "portfoliogewicht", "portfoliogewichtung", "anteil", "fondsanteil", "poids", "ponderation", "peso", "ponderazione",
+    "ponderacion",
 )  # fmt: skip
 FRACTION = ("fraction", "decimal", "asfraction", "asdecimal")
+# Only beside a percent sign or word do these say what the numbers are: `% des Fondsvermögens`, `% de l'actif net`.
+SHARE_OF = (
+    "fondsvermogen", "desfondsvermogens", "anteilamfondsvermogen", "anteilamfonds", "nettovermogen", "desnettovermogens",
+    "actifnet", "delactifnet", "delactif", "patrimonionetto", "delpatrimonionetto", "patrimonio", "delpatrimonio",
+)  # fmt: skip
+SAYS_PERCENT = re.compile(r"%|percent(age)?|pct|prozent(ual)?|pour ?cent(age)?|percentuale|porcentaje")
 PERCENT = re.compile(
     r"(weights?|weightings?|holdings?|portfolio)?(percent|percentage|pct)?(weight)?(of)?(the)?(total)?"
     r"(funds?|portfolio|netassets|netassetvalue|assets|investments|nav|aum|tna|marketvalue|mv|index)?"
 )
 MARKET_VALUE = (
     "marketvalue", "marketval", "mktvalue", "mktval", "mv", "value", "fairvalue", "positionvalue", "currentvalue",
-    "marktwert", "kurswert",
+    "marktwert", "kurswert", "valeurdemarche", "valeurboursiere", "valoredimercato", "controvalore", "valordemercado",
 )  # fmt: skip
-CURRENCY = re.compile(r"(inusd|usd|eur|gbp|cad|chf|jpy|aud|base|basecurrency|local)$")
+CURRENCY = re.compile(r"(in|en)?(usd|eur|euro|gbp|cad|chf|jpy|aud|base|basecurrency|local)$")
 SHARES = (
     "shares", "quantity", "qty", "sharesheld", "numberofshares", "sharesparvalue", "sharesparamount", "parvalue",
-    "units", "nominal", "nominale",
+    "units", "nominal", "nominale", "stuck", "stuckzahl", "anzahl", "anteile", "titres", "quantite", "quantita", "cantidad",
 )  # fmt: skip
 DATE = (
     "date", "asof", "asofdate", "effectivedate", "holdingsdate", "holdingdate", "holdingsasof", "valuationdate",
-    "valuedate", "reportdate", "portfoliodate", "positiondate", "tradedate", "navdate", "datum", "stichtag",
+    "valuedate", "reportdate", "portfoliodate", "positiondate", "tradedate", "navdate", "datum", "stichtag", "data",
+    "fecha",
 )  # fmt: skip
 FUND = (
     "fund", "fundticker", "fundsymbol", "etf", "etfticker", "etfsymbol", "account", "accountticker", "accountsymbol",
     "fundcode", "fundname", "etfname", "portfolioname", "accountname", "fonds",
 )  # fmt: skip
-ASSET_CLASS = ("assetclass", "assettype", "securitytype", "holdingtype", "assetcategory", "assetgroup", "anlageklasse")
+ASSET_CLASS = (
+    "assetclass", "assettype", "securitytype", "holdingtype", "assetcategory", "assetgroup", "anlageklasse",
+    "classedactifs", "assetklasse",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -114,8 +130,17 @@ def missing(cells: Sequence[str]) -> str:
     return ""
 
 
+def heads_another_table(cells: Sequence[str], line: int) -> bool:
+    """Whether a row is the header of a table, be it one that can't be compared: names and weights without tickers."""
+    if recognise(cells, line):
+        return True
+    keys = [_key(cell) for cell in cells]
+    name, (weight, _) = _first(keys, NAME), _weight(cells, keys)
+    return name is not None and weight is not None and name != weight
+
+
 def _key(cell: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", cell.casefold())
+    return re.sub(r"[^a-z0-9]", "", folded(cell))
 
 
 def _first(keys: Sequence[str], names: Sequence[str], excluding: int | None = None) -> int | None:
@@ -124,17 +149,29 @@ def _first(keys: Sequence[str], names: Sequence[str], excluding: int | None = No
 
 
 def _weight(cells: Sequence[str], keys: Sequence[str]) -> tuple[int | None, Unit]:
+    bare = [_without_percent(cell) for cell in cells]
     for name in WEIGHT:
         for index, key in enumerate(keys):
-            if key == name:
-                return index, Unit.PERCENT if "%" in cells[index] else Unit.UNSAID
+            if name in (key, bare[index]):
+                return index, Unit.PERCENT if _says_percent(cells[index]) else Unit.UNSAID
             if key.startswith(name) and key.removeprefix(name) in FRACTION:
                 return index, Unit.FRACTION
     for index, key in enumerate(keys):
-        says_percent = "%" in cells[index] or "percent" in key or "pct" in key
-        if says_percent and PERCENT.fullmatch(key):
+        if _says_percent(cells[index]) and (PERCENT.fullmatch(key) or bare[index] in SHARE_OF):
             return index, Unit.PERCENT
     return None, Unit.UNSAID
+
+
+def _says_percent(cell: str) -> bool:
+    return SAYS_PERCENT.search(folded(cell)) is not None
+
+
+def _without_percent(cell: str) -> str:
+    """The key of a weight column without its unit: `Gewicht in %`, `% Gewicht` and `Poids (en %)` are weights."""
+    text = folded(cell)
+    if not SAYS_PERCENT.search(text):
+        return _key(cell)
+    return _key(re.sub(r"\b(in|en|as)\W*$", "", SAYS_PERCENT.sub("", text)))
 
 
 def _refuse_twins(columns: Columns, line: int) -> None:

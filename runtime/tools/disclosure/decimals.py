@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
 from enum import StrEnum
 
+from runtime.tools.disclosure.currencies import beside
 from runtime.tools.disclosure.refusal import DisclosureRefused
 
 # Sums and differences are exact or they raise: 30 digits on each side and 20,000 lines fit many times over.
@@ -13,7 +14,6 @@ EXACT = Context(prec=120, traps=[Inexact, InvalidOperation, DivisionByZero, Over
 MAX_DIGITS = 30
 
 SPACES = "\u00a0\u202f\u2009 "
-CURRENCY = re.compile(r"^(?:US\$|[$€£¥]|USD|EUR|GBP|CHF)|(?:[$€£¥]|USD|EUR|GBP|CHF)$")
 SCIENTIFIC = re.compile(r"(\d+(?:\.\d+)?)[eE]([+-]?\d{1,2})")
 BARE = re.compile(r"[0-9.,]*[0-9][0-9.,]*")
 GROUPED_BY_SPACE = re.compile(r"\d{1,3}(?:[\u00a0\u202f\u2009 ]\d{3})+(?:[.,]\d+)?")
@@ -30,11 +30,14 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True)
 class Written:
-    """A number as it stands in a cell: sign, digits with their marks, and whether a percent sign follows."""
+    """A number as it stands in a cell: sign, digits with their marks, whether a percent sign follows, and the code of
+    the currency that stands beside it ("" for none).
+    """
 
     negative: bool
     digits: str
     percent: bool
+    currency: str
 
 
 def is_empty(cell: str) -> bool:
@@ -47,21 +50,27 @@ def written(cell: str) -> Written | None:
     apostrophes between thousands.
     """
     text = cell.strip().replace("\u2212", "-")
-    bracketed = text.startswith("(") and text.rstrip("%").endswith(")")
-    if bracketed:
-        text = text.replace("(", "", 1).replace(")", "", 1)
-    negative = text.startswith("-")
-    text = text.removeprefix("-") if negative else text.removeprefix("+")
-    percent = text.endswith("%")
-    text = text.removesuffix("%").strip(SPACES)
-    text = CURRENCY.sub("", text).strip(SPACES)
-    if not negative and not bracketed and text.startswith("-"):
-        negative, text = True, text[1:]
+    signs: list[str] = []
+    currency = ""
+    while len(signs) < 4:
+        text = text.strip(SPACES)
+        found, rest = beside(text)
+        if found and not currency:
+            currency, text = found, rest
+        elif text.startswith("(") and text.endswith(")"):
+            signs, text = [*signs, "()"], text[1:-1]
+        elif text.endswith("%"):
+            signs, text = [*signs, "%"], text[:-1]
+        elif text.startswith(("-", "+")):
+            signs, text = [*signs, text[0]], text[1:]
+        else:
+            break
     if GROUPED_BY_SPACE.fullmatch(text) or GROUPED_BY_APOSTROPHE.fullmatch(text):
         text = re.sub(r"[^0-9.,]", "", text)
-    if (negative and bracketed) or not (BARE.fullmatch(text) or SCIENTIFIC.fullmatch(text)):
+    directions = [sign for sign in signs if sign != "%"]
+    if len(directions) > 1 or signs.count("%") > 1 or not (BARE.fullmatch(text) or SCIENTIFIC.fullmatch(text)):
         return None
-    return Written(negative or bracketed, text, percent)
+    return Written(directions in (["-"], ["()"]), text, "%" in signs, currency)
 
 
 def evidence(digits: str) -> Mark | None:

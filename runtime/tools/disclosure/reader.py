@@ -1,38 +1,32 @@
 """A holdings disclosure from an uploaded file: its lines, exact weights, and what was concluded on the way."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 
 from runtime.tools.disclosure import dates, decimals
-from runtime.tools.disclosure.columns import Unit
 from runtime.tools.disclosure.refusal import DisclosureRefused
-from runtime.tools.disclosure.table import DELIMITERS, Row, Table, locate
+from runtime.tools.disclosure.rows import Row
+from runtime.tools.disclosure.table import DELIMITERS, Table, locate
 from runtime.tools.disclosure.text import decode
-from runtime.tools.disclosure.tickers import NONE, is_cash_class, ticker_of
+from runtime.tools.disclosure.tickers import NONE, is_cash_class, is_currency, ticker_of
+from runtime.tools.disclosure.weights import weigh
 
-HUNDRED = Decimal(100)
-VALUE_PLACES = Decimal("1E-8")
-WHOLE_PERCENT = (Decimal(90), Decimal(110))
-WHOLE_FRACTION = (Decimal("0.9"), Decimal("1.1"))
-LARGEST_TOTAL = Decimal(1000)
 MAX_NAME = 200
-TOTAL_ROW = re.compile(
-    r"(grand |sub-?|fund |portfolio )?totals?( net)?( assets| holdings| portfolio| investments| fund| weight)?:?|"
-    r"net assets:?|summe|gesamt",
-    re.IGNORECASE,
-)
 FUND_LABEL = re.compile(r"(fund|etf|account)( name| ticker| symbol| code)?|ticker symbol|portfolio name", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Line:
-    """One position as the file gives it. `ticker` is "" where it has none; `weight` is in percent."""
+    """One position as the file gives it. `ticker` is "" where it has none, be it that its `code` (the cell as written)
+    is one for cash; `weight` is in percent; `cash` is what the asset class says.
+    """
 
     line: int
     name: str
     ticker: str
+    code: str
     weight: Decimal
     cash: bool
 
@@ -83,44 +77,29 @@ class Disclosure:
 def read(data: bytes) -> Disclosure:
     """Read an uploaded holdings disclosure.
 
-    Weights come out in percent, exact as written; where the file has only market values they are computed from these
-    and rounded half-even to 8 places, which a note says. Raises DisclosureRefused with line and reason.
+    Weights come out in percent, exact as written, or computed from the market values, which a note says. Raises
+    DisclosureRefused with line and reason.
     """
     text = decode(data)
     table = locate(text.content)
-    rows, notes = _without_totals(table)
-    if not rows:
-        raise DisclosureRefused("There is no position below the header.", table.header_line)
-    weights, weight_notes = _weights(table, rows)
-    lines = tuple(_line(table, row, weight) for row, weight in zip(rows, weights, strict=True))
+    weighed = weigh(table)
+    lines = tuple(_line(table, row, weight) for row, weight in zip(weighed.rows, weighed.weights, strict=True))
     if not any(line.ticker for line in lines):
         raise DisclosureRefused("No line has a ticker, so there is nothing to compare.", table.header_line)
-    fund = _fund(table, rows)
-    as_of, date_notes = _as_of(table, rows)
+    fund = _fund(table, weighed.rows)
+    as_of, date_notes = _as_of(table, weighed.rows)
     return Disclosure(
         fund=fund,
         as_of=as_of,
         encoding=text.encoding,
         delimiter=DELIMITERS[table.delimiter],
         lines=lines,
-        notes=(*text.notes, *date_notes, *weight_notes, *notes, *_line_notes(lines), *_text_notes(table)),
+        notes=(*weighed.notes, *text.notes, *date_notes, *_line_notes(lines), *_text_notes(table)),
         synthetic=any("synthetic" in cell.casefold() for row in (*table.above, *table.below) for cell in row.cells),
     )
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────
-
-
-def _without_totals(table: Table) -> tuple[list[Row], list[str]]:
-    """Sum rows are no positions."""
-    rows, notes = [], []
-    for row in table.positions:
-        ticker, name = row.cell(table.columns.ticker), row.cell(table.columns.name) or row.filled[0]
-        if not ticker.strip("-") and TOTAL_ROW.fullmatch(name):
-            notes.append(f"Line {row.line} is a total and was not read as a position.")
-        else:
-            rows.append(row)
-    return rows, notes
 
 
 def _line(table: Table, row: Row, weight: Decimal) -> Line:
@@ -129,12 +108,13 @@ def _line(table: Table, row: Row, weight: Decimal) -> Line:
     if len(name) > MAX_NAME:
         raise DisclosureRefused(f"The name has more than {MAX_NAME} characters.", row.line)
     code = row.cell(columns.ticker)
-    ticker = ticker_of(code, name, row.line)
+    asset_class = row.cell(columns.asset_class)
+    ticker = ticker_of(code, name, asset_class, row.line)
     if not ticker and code not in NONE:
         name = name or code  # a code for cash is the only name that a file without names gives it
     if not (ticker or name):
         raise DisclosureRefused("Has a weight but neither ticker nor name. If it is a total, remove it.", row.line)
-    return Line(row.line, name, ticker, weight, is_cash_class(row.cell(columns.asset_class)))
+    return Line(row.line, name, ticker, code, weight, is_cash_class(asset_class))
 
 
 def _line_notes(lines: tuple[Line, ...]) -> Iterator[str]:
@@ -146,6 +126,10 @@ def _line_notes(lines: tuple[Line, ...]) -> Iterator[str]:
         if len(where) > 1:
             yield f"{ticker} is on lines {', '.join(map(str, where))}. Its weights were added up."
     for line in lines:
+        if not line.ticker and line.code not in NONE:
+            yield f"Line {line.line} ({line.code}) is cash. Its code is no ticker, so it counts as a line without one."
+        if is_currency(line.ticker) and not (line.cash or line.name):
+            yield f"Line {line.line} ({line.ticker}) may be a currency. Nothing says that it is cash, so it counts."
         if line.cash and line.ticker:
             yield f"Line {line.line} ({line.ticker}) is cash by its asset class. It has a ticker, so it counts."
         if line.ticker and line.weight < 0:
@@ -154,7 +138,7 @@ def _line_notes(lines: tuple[Line, ...]) -> Iterator[str]:
 
 def _text_notes(table: Table) -> Iterator[str]:
     for row in table.unweighed:
-        name = row.cell(table.columns.name)[:MAX_NAME]
+        name = (row.cell(table.columns.name) or row.filled[0])[:MAX_NAME]
         yield f"Line {row.line} ({name}) has neither ticker nor weight. It was left out."
     if table.below:
         where = ", ".join(str(row.line) for row in table.below[:5])
@@ -162,86 +146,10 @@ def _text_notes(table: Table) -> Iterator[str]:
         yield f"Text that is no position was not read: line {where}{more}."
 
 
-# ── weights ──────────────────────────────────────────────────────────────────
-
-
-def _weights(table: Table, rows: list[Row]) -> tuple[list[Decimal], list[str]]:
-    columns = table.columns
-    used = [index for index in (columns.weight, columns.market_value, columns.shares) if index is not None]
-    mark = decimals.decimal_mark((row.line, row.cell(index)) for row in rows for index in used)
-    column = columns.header[columns.measure]
-    values = [decimals.parse(row.cell(columns.measure), mark, row.line, column) for row in rows]
-    if columns.weight is None:
-        weights, notes = _from_market_values(values, column, table.header_line)
-    else:
-        weights, notes = _in_percent(table, rows, values)
-    whole = decimals.total(weights)
-    if abs(whole) > LARGEST_TOTAL:
-        reason = f'Column "{column}" adds up to {decimals.plain(whole)} %. These are not weights in percent.'
-        raise DisclosureRefused(reason, table.header_line)
-    if whole != HUNDRED:
-        notes.append(f"The weights add up to {decimals.plain(whole)} %, not 100 %. They were not scaled.")
-    if mark == decimals.Mark.COMMA:
-        notes.append("Numbers were read with a decimal comma.")
-    return weights, notes
-
-
-def _from_market_values(values: list[Decimal], column: str, line: int) -> tuple[list[Decimal], list[str]]:
-    whole = decimals.total(values)
-    if whole <= 0:
-        raise DisclosureRefused(f'Column "{column}" adds up to {decimals.plain(whole)}, so no weights follow.', line)
-    context = decimals.EXACT.copy()
-    context.clear_traps()
-    weights = [
-        context.divide(context.multiply(value, HUNDRED), whole).quantize(VALUE_PLACES, ROUND_HALF_EVEN, context)
-        for value in values
-    ]
-    return weights, [f'The file has no weights. They were computed from "{column}" and rounded to 8 places.']
-
-
-def _in_percent(table: Table, rows: list[Row], values: list[Decimal]) -> tuple[list[Decimal], list[str]]:
-    unit, notes = _unit(table, rows, decimals.total(values))
-    if unit == Unit.FRACTION:
-        return [decimals.EXACT.multiply(value, HUNDRED) for value in values], notes
-    return values, notes
-
-
-def _unit(table: Table, rows: list[Row], whole: Decimal) -> tuple[Unit, list[str]]:
-    """Percent signs and the header decide; else only a total near 100 or near 1 does."""
-    columns = table.columns
-    column = columns.header[columns.measure]
-    if _all_signed(rows, columns.measure, column):
-        return Unit.PERCENT, []
-    if columns.unit == Unit.PERCENT:
-        low, high = WHOLE_FRACTION
-        doubt = f'Column "{column}" says percent, yet it adds up to {decimals.plain(whole)}.'
-        return Unit.PERCENT, [f"{doubt} Check that it holds no fractions."] if low <= whole <= high else []
-    if columns.unit == Unit.FRACTION:
-        return Unit.FRACTION, [f'Column "{column}" holds fractions; they were multiplied by 100.']
-    said = f'Column "{column}" does not say its unit, and its total is {decimals.plain(whole)}.'
-    if WHOLE_PERCENT[0] <= whole <= WHOLE_PERCENT[1]:
-        return Unit.PERCENT, [f"{said} It was read as percent."]
-    if WHOLE_FRACTION[0] <= whole <= WHOLE_FRACTION[1]:
-        return Unit.FRACTION, [f"{said} It was read as fractions and multiplied by 100."]
-    raise DisclosureRefused(f'{said} Name it "weight (%)" or "weight (fraction)".', table.header_line)
-
-
-def _all_signed(rows: list[Row], index: int, column: str) -> bool:
-    """Whether the weights carry percent signs. Some with and some without (zero apart) leaves the unit open."""
-    signed = [(row, number.percent) for row in rows if (number := decimals.written(row.cell(index)))]
-    bare = [row for row, percent in signed if not percent and row.cell(index).strip("0.,-")]
-    if len(bare) == len(signed) or not any(percent for _, percent in signed):
-        return False
-    if bare:
-        reason = f'"{bare[0].cell(index)}" in column "{column}" has no percent sign, while others have one.'
-        raise DisclosureRefused(reason, bare[0].line)
-    return True
-
-
 # ── whose, and of which day ──────────────────────────────────────────────────
 
 
-def _fund(table: Table, rows: list[Row]) -> str:
+def _fund(table: Table, rows: Sequence[Row]) -> str:
     fund = _only_value(table, rows, table.columns.fund, "funds")
     return " ".join((fund or _fund_above(table)).split())[:80]
 
@@ -262,7 +170,7 @@ def _fund_above(table: Table) -> str:
     return "" if dates.after_as_of(first.filled[0]) else first.filled[0]
 
 
-def _as_of(table: Table, rows: list[Row]) -> tuple[str, list[str]]:
+def _as_of(table: Table, rows: Sequence[Row]) -> tuple[str, list[str]]:
     written = _only_value(table, rows, table.columns.date, "days") or _day_above(table)
     if not written:
         return "", ["The file does not say of which day it is."]
@@ -280,7 +188,7 @@ def _day_above(table: Table) -> str:
     return ""
 
 
-def _only_value(table: Table, rows: list[Row], index: int | None, what: str) -> str:
+def _only_value(table: Table, rows: Sequence[Row], index: int | None, what: str) -> str:
     """The one value of a column; blank cells don't count. Two values mean two disclosures in one file."""
     first = ""
     for row in rows:

@@ -8,30 +8,17 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from runtime.tools.disclosure import decimals
-from runtime.tools.disclosure.columns import Columns, missing, recognise
+from runtime.tools.disclosure.characters import named
+from runtime.tools.disclosure.columns import Columns, heads_another_table, missing, recognise
 from runtime.tools.disclosure.refusal import DisclosureRefused
+from runtime.tools.disclosure.rows import Row
 from runtime.tools.disclosure.tickers import NONE, looks_like_ticker
+from runtime.tools.disclosure.totals import suspect
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 HEADER_WITHIN = 100
 PROSE_WORDS = 6
 AS_TEXT = re.compile(r'="([^"]*)"')
-
-
-@dataclass(frozen=True)
-class Row:
-    """One record: the line it starts on (from 1) and its cells without surrounding space."""
-
-    line: int
-    cells: tuple[str, ...]
-
-    def cell(self, index: int | None) -> str:
-        """The cell of a column; "" where the row is too short or the file has no such column."""
-        return self.cells[index] if index is not None and index < len(self.cells) else ""
-
-    @property
-    def filled(self) -> tuple[str, ...]:
-        return tuple(cell for cell in self.cells if cell)
 
 
 @dataclass(frozen=True)
@@ -54,10 +41,15 @@ def locate(content: str) -> Table:
     delimiter = _delimiter(content)
     rows = _rows(content, delimiter)
     above: list[Row] = []
+    first: Row | None = None
     for row in rows:
         columns = recognise(row.cells, row.line)
         if columns:
+            if first:
+                raise _two_tables(first, row)
             return _split(delimiter, columns, row, above, list(rows))
+        if heads_another_table(row.cells, row.line):
+            first = first or row
         above.append(row)
     raise DisclosureRefused("No header row was found.")
 
@@ -123,12 +115,12 @@ def _split(delimiter: str, columns: Columns, header: Row, above: list[Row], rows
     below: list[Row] = []
     gap, ended = False, 0
     for row in rows:
-        if row.cells == header.cells:
-            raise DisclosureRefused(f"Repeats the header of line {header.line}. Upload one table at a time.", row.line)
+        if not _is_position(columns, row) and heads_another_table(row.cells, row.line):
+            raise _two_tables(header, row)
         if _is_position(columns, row):
             if ended:
                 raise DisclosureRefused(f"Looks like a position, but the table ended at line {ended}.", row.line)
-            positions.append(_checked(columns, row))
+            positions.append(_checked(columns, row, delimiter))
         elif not row.filled:
             gap = True
         elif _is_text(row):
@@ -156,19 +148,33 @@ def _is_position(columns: Columns, row: Row) -> bool:
     return decimals.written(row.cell(columns.measure)) is not None
 
 
-def _checked(columns: Columns, row: Row) -> Row:
+def _two_tables(first: Row, second: Row) -> DisclosureRefused:
+    reason = f"This is a second header row; the first is in line {first.line}. This file holds two tables; keep one."
+    return DisclosureRefused(reason, second.line)
+
+
+def _checked(columns: Columns, row: Row, delimiter: str) -> Row:
     extra = [cell for cell in row.cells[len(columns.header) :] if cell]
     if extra:
         reason = f"Has {len(row.cells)} values, but the header names {len(columns.header)} columns."
         raise DisclosureRefused(f"{reason} Numbers with thousands separators must be quoted.", row.line)
-    if any("\n" in cell or "\r" in cell for cell in row.cells):
+    if any(_swallows_lines(cell, delimiter, len(columns.header)) for cell in row.cells):
         raise DisclosureRefused("A quoted value runs over the end of the line.", row.line)
     return row
 
 
+def _swallows_lines(cell: str, delimiter: str, width: int) -> bool:
+    """Whether a quote that nobody closed took in parts of other rows. A name may well run over two lines."""
+    if "\n" not in cell and "\r" not in cell:
+        return False
+    pieces = [piece.strip() for line in cell.splitlines() if delimiter in line for piece in line.split(delimiter)]
+    return cell.count(delimiter) >= width - 1 or any(decimals.written(piece) for piece in pieces)
+
+
 def _is_unweighed(columns: Columns, row: Row) -> bool:
-    whole = len(row.cells) == len(columns.header) and bool(row.cell(columns.name))
-    return whole and row.cell(columns.ticker) in NONE and decimals.is_empty(row.cell(columns.measure))
+    if len(row.cells) != len(columns.header) or not decimals.is_empty(row.cell(columns.measure)):
+        return False
+    return (row.cell(columns.ticker) in NONE and bool(row.cell(columns.name))) or suspect(columns, row) is not None
 
 
 def _is_text(row: Row) -> bool:
@@ -187,7 +193,9 @@ def _claims_ticker(columns: Columns, row: Row) -> bool:
 def _incomplete(columns: Columns, row: Row) -> DisclosureRefused:
     cell, column = row.cell(columns.measure), columns.header[columns.measure]
     if cell and not decimals.is_empty(cell):
-        return DisclosureRefused(f'"{cell[:40]}" in column "{column}" is not a number.', row.line)
+        odd = next((char for char in cell if char.isalnum() and not char.isascii()), None)
+        why = f": it holds the character {named(odd)}" if odd else ""
+        return DisclosureRefused(f'"{cell[:40]}" in column "{column}" is not a number{why}.', row.line)
     if len(row.cells) < len(columns.header):
         return DisclosureRefused(
             f"Has {len(row.cells)} values, but the header names {len(columns.header)} columns.", row.line

@@ -18,6 +18,7 @@ SIGNATURES = (
     (b"\x00\x00\xfe\xff", 'This is UTF-32 text. Save the file as "CSV UTF-8".'),
 )
 MARKUP = re.compile(r"\s*<(!doctype|html|\?xml|table)", re.IGNORECASE)
+JSON = re.compile(r'\s*(\{\s*["}]|\[\s*[\[{"\]])')
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -37,6 +38,10 @@ def decode(data: bytes) -> Text:
     """
     _check_bytes(data)
     text = _decoded(data)
+    if not text.content.strip("\ufeff \t\r\n"):
+        raise DisclosureRefused("The file is empty.")
+    if JSON.match(text.content):
+        raise DisclosureRefused("This looks like JSON, not CSV. Download the CSV file, or export the holdings as CSV.")
     if MARKUP.match(text.content):
         raise DisclosureRefused("This is a web page or XML, not CSV. Download the CSV file itself.")
     control = CONTROL.search(text.content)
