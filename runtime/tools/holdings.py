@@ -8,11 +8,14 @@ from pydantic import Field
 
 from receipts.states import EffectClass
 from runtime.contracts import Arguments, PriorResult, ToolContext, ToolFailed, ToolOutcome
-from runtime.tools import stored
+from runtime.tools import identifiers, stored
 from runtime.tools.base import PlainTool, expect
 from runtime.tools.disclosure import Disclosure, DisclosureRefused, read
 from runtime.tools.disclosure.decimals import plain, total
 from runtime.tools.overlap import Overlap, overlap
+
+WHOLE = Decimal(100)
+FAR_ABOVE_WHOLE = Decimal(110)
 
 
 class ReadDisclosureArguments(Arguments):
@@ -100,7 +103,11 @@ class ComputeOverlap(PlainTool):
 
 
 def overlap_value(result: Overlap, a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
-    """An overlap as the JSON that is stored; `a` and `b` are the values of the two readings."""
+    """An overlap as the JSON that is stored; `a` and `b` are the values of the two readings.
+
+    `warnings` say why the number may be wrong. They are the first of the `notes`.
+    """
+    warnings = _warnings(result, a, b)
     names = {x["ticker"]: x["name"] for side in (b, a) for x in side["holdings"]}
     return {
         "overlap": plain(result.weight),
@@ -111,7 +118,8 @@ def overlap_value(result: Overlap, a: Mapping[str, Any], b: Mapping[str, Any]) -
         ],
         "a": _alone(a, result.only_a, names),
         "b": _alone(b, result.only_b, names),
-        "notes": _notes(result, a, b),
+        "warnings": warnings,
+        "notes": [*warnings, *_notes(result, a, b)],
     }
 
 
@@ -123,6 +131,25 @@ def _alone(side: Mapping[str, Any], only: Sequence[tuple[str, Decimal]], names: 
         "only_weight": plain(total(weight for _, weight in only)),
         "only": [{"ticker": ticker, "name": names[ticker], "weight": plain(weight)} for ticker, weight in only],
     }
+
+
+def _warnings(result: Overlap, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    warnings = []
+    if result.weight > WHOLE:
+        warnings.append(
+            f"The overlap is {plain(result.weight)} %, more than a whole fund. That needs two leveraged funds; "
+            "else lines count twice. Check both files."
+        )
+    sides = {f"{side['fund']} ({name})" if side["fund"] else name: side for name, side in (("A", a), ("B", b))}
+    for name, side in sides.items():
+        held = total(max(Decimal(x["weight"]), Decimal(0)) for x in (*side["holdings"], *side["without_ticker"]))
+        if held > FAR_ABOVE_WHOLE:
+            warnings.append(
+                f"The weights of {name} add up to {plain(held)} % (those below zero left out), far above 100 %. A leveraged "
+                "fund can do that, but so does a file that counts lines twice. Check the file."
+            )
+    funds = (identifiers.Fund(name, {x["ticker"] for x in side["holdings"]}) for name, side in sides.items())
+    return [*warnings, *identifiers.doubts(*funds)]
 
 
 def _notes(result: Overlap, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:

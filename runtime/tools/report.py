@@ -104,7 +104,7 @@ def _overlap(shared: PriorResult, cite: Cite) -> Iterator[str]:
     weight, count = cite(value["overlap"] + " %", shared), cite(value["shared_count"], shared)
     yield f"**Weight overlap: {weight}** over {count} shared tickers."
     yield ""
-    for warning in value.get("warnings", ()):  # readings of an earlier version have none
+    for warning in value.get("warnings", ()):  # results of an earlier version have none
         yield f"**Check this first:** {cite(warning, shared)}"
         yield ""
     yield "The sum, over the tickers that both funds hold, of the smaller weight. Exact in the weights as read."
@@ -209,7 +209,7 @@ def _notes(
     yield "## Notes on the files"
     yield ""
     for name, source in sources:
-        notes = source.value["notes"]
+        notes = [note for note in source.value["notes"] if note not in source.value.get("warnings", ())]
         for note in notes[:NOTES]:
             yield f"- {escape(name)}: {cite(note, source)}"
         if len(notes) > NOTES:
