@@ -14,6 +14,7 @@ from runs import faults, wakeups
 from runtime.registry import agents
 from tests.agents import AGENTS, SCRIPT, calls
 from tests.engine.engine import At, Engine, open_wait, people
+from tests.scenarios.invariants import broken_invariants
 from tests.services import Services, cloned_database
 
 # Leases last until a test lets them expire, retries do not wait, and no page listens.
@@ -46,6 +47,8 @@ def engine(live_database: str) -> Iterator[Engine]:
     """An engine on a database of the test's own."""
     with made_engine() as engine:
         yield engine
+        broken = broken_invariants()
+        assert not broken, broken
 
 
 @pytest.fixture(scope="module")

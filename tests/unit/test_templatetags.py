@@ -35,7 +35,9 @@ XSS = [
     "]]><![CDATA[<b>",
     "\x00<b\x00>",
 ]
-TAGS_OF_EXACT = re.compile(r'</?bdi( dir="ltr")?>|<span class="inv( inv--plain| inv--line)?"( title="[^"<>]*")?>|</span>')
+TAGS_OF_EXACT = re.compile(
+    r'</?bdi( dir="ltr")?>|<span class="inv( inv--plain| inv--line)?"( title="[^"<>]*")?>|</span>'
+)
 
 
 def shown(html: str) -> str:

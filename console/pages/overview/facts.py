@@ -137,7 +137,10 @@ def _stuck(
         sign, (why, helps) = signs.RUN[status], signs.HOLD[hold_reason or ""]
         return Stuck(id, title, sign.lamp, sign.icon, since, f"{why}. {hold_detail}".strip(), helps)
     if status == "QUEUED":
-        why, helps = "Queued, and no worker has taken it", "Look whether a worker and the broker run; nothing is lost meanwhile"
+        why, helps = (
+            "Queued, and no worker has taken it",
+            "Look whether a worker and the broker run; nothing is lost meanwhile",
+        )
         return Stuck(id, title, "caution", "clock", since, why, helps)
     why = f"The lease of {owner} ran out and nobody has taken over yet"
     return Stuck(id, title, "caution", "caution", expires_at, why, "A takeover is due; look whether a worker runs")
