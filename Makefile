@@ -10,13 +10,24 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.txt
 
 .DEFAULT_GOAL := run
-.PHONY: run test test-browser test-matrix check screenshots install install-dev lock
+.PHONY: run test test-processes test-pages test-browser test-matrix check screenshots install install-dev lock
 
 run: install
 	@$(BIN)/python manage.py up $(UP_ARGS)
 
 test: install-dev
+ifeq ($(TEST_ARGS),)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target --keep-going test-processes test-pages
+else
 	$(BIN)/python -m pytest -m "not matrix" $(TEST_ARGS)
+endif
+
+# The two halves of the suite, side by side: each starts servers of its own. Their output comes when each is done.
+test-processes:
+	$(BIN)/python -m pytest -m "not matrix" tests/scenarios tests/local tests/test_up.py tests/engine
+
+test-pages:
+	$(BIN)/python -m pytest -m "not matrix" --ignore tests/scenarios --ignore tests/local --ignore tests/test_up.py --ignore tests/engine
 
 test-browser: install-dev
 	$(BIN)/python -m pytest -m "browser and not matrix" $(TEST_ARGS)

@@ -110,7 +110,7 @@ def _stop(child: Child, signum: signal.Signals) -> None:
 
 
 def _remove_dead_runs(folder: Path) -> None:
-    """What runs that were killed left behind."""
+    """What runs that were killed left behind. Another run that starts now may be removing the same."""
     for run in folder.glob("run-*"):
         if not Path("/proc", run.name.removeprefix("run-")).exists():
-            shutil.rmtree(run)
+            shutil.rmtree(run, ignore_errors=True)
