@@ -17,12 +17,15 @@ run: install
 
 test: install-dev
 ifeq ($(TEST_ARGS),)
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target --keep-going test-processes test-pages
+	@mkdir -p var/test; echo "Two halves run side by side. The output of the other one comes at the end."; \
+	$(MAKE) --no-print-directory test-processes >var/test/processes.txt 2>&1 & other=$$!; \
+	code=0; $(MAKE) --no-print-directory test-pages || code=$$?; \
+	echo "The other half:"; wait $$other || code=$$?; cat var/test/processes.txt; exit $$code
 else
 	$(BIN)/python -m pytest -m "not matrix" $(TEST_ARGS)
 endif
 
-# The two halves of the suite, side by side: each starts servers of its own. Their output comes when each is done.
+# The two halves of the suite: each starts servers of its own.
 test-processes:
 	$(BIN)/python -m pytest -m "not matrix" tests/scenarios tests/local tests/test_up.py tests/engine
 
