@@ -112,6 +112,15 @@ def test_a_page_and_a_panel_cost_a_bounded_number_of_queries(
     assert f'hx-trigger="live:run-{run.id} from:body"' in html
 
 
+def test_what_stands_beside_the_forms_follows_the_wait(ann: Member) -> None:
+    run = ready()
+    html = ann.get(url(run.wait), panel="wait-facts")
+    assert "Time left" in html and "You may." in html and "<form" not in html
+    run.decide("REJECT")
+    html = ann.get(url(run.wait), panel="wait-facts")
+    assert "Time left" not in html and "ann.moreau rejected" in words(html)
+
+
 # ── deciding ─────────────────────────────────────────────────────────────────
 
 

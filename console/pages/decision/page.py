@@ -26,7 +26,11 @@ from console.pages.tool_facts import tool_facts
 from console.templatetags.signalbox import short_id
 from receipts.models import Publication, ToolCall
 
-PANELS = {"wait-live": "pages/decision/live.html", "wait-gates": "pages/decision/gates.html"}
+PANELS = {
+    "wait-live": "pages/decision/live.html",
+    "wait-facts": "pages/decision/facts.html",
+    "wait-gates": "pages/decision/gates.html",
+}
 OUT_OF_DATE = frozenset({"STALE_REVISION", "ARGS_CHANGED"})
 
 
