@@ -55,7 +55,12 @@ def test_each_attempt_is_a_bar_and_an_event(mo: Member) -> None:
 def test_a_held_run_leads_to_what_helps(mo: Member) -> None:
     html = mo.get(f"/runs/{told(mo, story.unknown).id}/")
     assert re.search(r'href="/calls/[0-9a-f-]{36}/#verdict">Say what is known…</a>', html)
-    assert "Say what is known…" not in mo.get(f"/runs/{told(mo, story.waiting).id}/")
+
+
+def test_a_waiting_run_leads_to_the_decision(mo: Member) -> None:
+    html = mo.get(f"/runs/{told(mo, story.waiting).id}/")
+    assert re.search(r'<a class="btn" href="/waits/[0-9a-f-]{36}/">Open the decision</a>', html)
+    assert "Say what is known…" not in html
 
 
 def test_an_event_has_a_stable_url(mo: Member) -> None:

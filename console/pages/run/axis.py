@@ -301,7 +301,8 @@ class Drawing:
             words = ", ".join(dict.fromkeys(event.short for event in group))
             right = x + len(words) * CHAR + 2 > 100
             labels.append((x, Label(x, -12 if right else 12, 19, words, "end" if right else "start")))
-        lane.labels = _uncrowded(labels)
+        clear = [(x, label) for x, label in labels if not any(label.start < mark.x < label.end for mark in lane.marks)]
+        lane.labels = _uncrowded(clear)
         return lane
 
 

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 
 from accounts.states import Actor, Permission
+from approvals.states import can_decide
 from checkpoints.models import Intent
 from checkpoints.states import ObligationStatus
 from console.pages.room import page, respond
@@ -124,11 +125,15 @@ def _event_url(look: Look, run_id: UUID, key: str) -> str:
 
 
 def _ways_on(actor: Actor, rows: RunRows) -> list[tuple[str, str]]:
-    """Where a held run is helped on: the page of its unknown call, or of the first promise that is still open."""
+    """Where a run that needs a person is helped on: its open wait, its unknown call, or its first open promise.
+
+    An unknown call of a run that has ended still wants a verdict.
+    """
     run = rows.run
-    if run.status != RunStatus.HELD:
-        return []
-    if run.hold_reason == HoldReason.UNCERTAIN_CALL:
+    if run.status == RunStatus.WAITING:
+        waits = [wait.id for wait in rows.waits if can_decide(wait.status)]
+        return [(reverse("wait", args=[id]), "Open the decision") for id in waits[:1]]
+    if run.ended_at or run.hold_reason == HoldReason.UNCERTAIN_CALL:
         calls = (attempt.tool_call for attempt in rows.attempts if attempt.tool_call)
         unknown = [call.id for call in calls if call.status == CallStatus.UNCERTAIN and call.blocking]
         return [(reverse("call", args=[id]) + "#verdict", "Say what is known…") for id in unknown[-1:]]

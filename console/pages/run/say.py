@@ -28,8 +28,8 @@ def head_line(rows: RunRows) -> SafeString | str:
     """One or two sentences: what happens now, or how it ended."""
     run = rows.run
     if run.ended_at:
-        why = format_html(" {}", exact(run.end_reason)) if run.end_reason else ""
-        return format_html("Ended {}.{}", when(run.ended_at), why)
+        why = format_html(": {}", exact(run.end_reason)) if run.end_reason else ""
+        return format_html("Ended {}{}{}", when(run.ended_at), why, "" if run.end_reason.endswith(".") else ".")
     if run.status == "HELD":
         return _held(rows)
     if run.status == "WAITING":
