@@ -249,6 +249,7 @@ class AgentSpec:
     max_takeovers: int = 5
     turn_limit: int = 30
     input_labels: Mapping[str, str] = field(default_factory=dict)
+    input_help: str = ""
 
 
 class Agent(Protocol):

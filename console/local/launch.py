@@ -194,5 +194,6 @@ class _Start:
         self.say(f"Signalbox is ready:  {self.url}")
         self.say(f"Sign in as:          {USERNAME}")
         self.say(f"Password:            {password}")
+        self.say(f"Outside world:       {self.environment['SIGNALBOX_OUTSIDE_URL']}")
         self.say(f"Logs:                {self.var_dir / 'log'}")
         self.say("Ctrl-C stops everything.")

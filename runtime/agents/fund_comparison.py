@@ -54,6 +54,10 @@ class FundComparison:
         input_names=("a", "b"),
         caps={"model_calls": 40, "tool_calls": 60, "tokens": 400_000},
         input_labels={"a": "Disclosure A (CSV)", "b": "Disclosure B (CSV)"},
+        input_help=(
+            "A holdings list as the fund's house publishes it: a row of column names, then a line for each holding, with "
+            "a ticker and a weight in percent (or a market value). Lines before and after the table are passed over."
+        ),
     )
 
     @staticmethod

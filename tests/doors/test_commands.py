@@ -221,12 +221,21 @@ def test_people_get_text(doors: Doors, waiting: Wait, unknown: ToolCall, complet
 
 
 def test_untrusted_text_cannot_move_the_terminal(doors: Doors, files: tuple[str, ...]) -> None:
-    title = "clear \x1b[2J\u202e right to left"
-    run = manage("runs", "start", "fund_comparison", *files, "--title", title, *AS, "--json").json["id"]
+    title, goal = "read \u202e right to left", "clear \x1b[2J the screen"
+    spoken = ("--title", title, "--goal", goal)
+    run = manage("runs", "start", "fund_comparison", *files, *spoken, *AS, "--json").json["id"]
     for command in (("runs", "show", run), ("runs", "list")):
         text = manage(*command, *AS).out
-        assert "\x1b" not in text and "\u202e" not in text and "[ESC]" in text
-    assert manage("runs", "show", run, *AS, "--json").json["title"] == title
+        assert "\x1b" not in text and "\u202e" not in text and "[U+202E]" in text
+    assert "[ESC]" in manage("runs", "show", run, *AS).out
+    shown = manage("runs", "show", run, *AS, "--json").json
+    assert (shown["title"], shown["goal"]) == (title, goal)
+
+
+def test_a_title_is_one_line_of_text(doors: Doors, files: tuple[str, ...]) -> None:
+    for title in ("two\nlines", "clear \x1b[2J", "not \ufffd text"):
+        ran = manage("runs", "start", "fund_comparison", *files, "--title", title, *AS, "--json")
+        assert refused(ran, "INVALID")["facts"]["field"] == "title"
 
 
 # ── waiting ──
