@@ -9,7 +9,7 @@ from django.db import DatabaseError, transaction
 from accounts.audit import audit_append, audit_verify
 from accounts.models import AuditEvent, AuditHead
 from accounts.states import Actor
-from tests.engine.engine import Engine, people, sql
+from tests.engine.engine import Engine, people, sql, sql_past_triggers
 from tests.engine.races import Aside, terminate, together, uncommitted
 
 OBJECT = UUID(int=7)
@@ -42,13 +42,6 @@ def test_each_tenant_has_a_chain_of_its_own(actor: Actor) -> None:
     assert (audit_verify(actor.tenant_id), audit_verify(other.tenant_id)) == (5, 1)
 
 
-def tamper(statement: str) -> None:
-    """Change the store past the triggers, as somebody who owns the database could."""
-    sql("ALTER TABLE accounts_auditevent DISABLE TRIGGER USER")
-    sql(statement)
-    sql("ALTER TABLE accounts_auditevent ENABLE TRIGGER USER")
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -67,14 +60,14 @@ def tamper(statement: str) -> None:
     ],
 )
 def test_a_changed_event_is_found_and_named(actor: Actor, change: str) -> None:
-    tamper(f"UPDATE accounts_auditevent SET {change} WHERE seq = 3")
+    sql_past_triggers(f"UPDATE accounts_auditevent SET {change} WHERE seq = 3")
     with pytest.raises(ValueError, match=r"audit event (3|4|30) does not"):
         audit_verify(actor.tenant_id)
 
 
 @pytest.mark.parametrize(("gone", "said"), [("1", "event 2"), ("3", "event 4"), ("5", "ends at 4"), ("4, 5", "at 3")])
 def test_a_missing_event_is_found(actor: Actor, gone: str, said: str) -> None:
-    tamper(f"DELETE FROM accounts_auditevent WHERE seq IN ({gone})")
+    sql_past_triggers(f"DELETE FROM accounts_auditevent WHERE seq IN ({gone})")
     with pytest.raises(ValueError, match=said):
         audit_verify(actor.tenant_id)
 

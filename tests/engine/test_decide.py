@@ -37,6 +37,7 @@ from tests.engine.engine import (
 from tests.engine.races import Aside, gate_at, terminate, together
 
 ROUNDS = 20
+FEWER_ROUNDS = 8
 
 
 def assert_one_decision(wait: Wait, outcomes: list[Decided | Refused]) -> Decided:
@@ -116,7 +117,7 @@ def test_the_second_waits_for_the_first_and_is_told(
 
 def test_approve_and_stop_at_once_never_dispatch(engine: Engine) -> None:
     """X12: either the decision came first and is void with the run, or the approval was refused."""
-    for _ in range(ROUNDS):
+    for _ in range(FEWER_ROUNDS):
         wait = open_wait(engine.run(calls(("once", "a"))))
         decided, stopped = together(partial(engine.decide, wait), partial(engine.stop, wait.run_id))
         assert isinstance(stopped, StopState)
@@ -133,7 +134,7 @@ def test_approve_and_stop_at_once_never_dispatch(engine: Engine) -> None:
 
 
 def test_reject_expiry_and_stop_at_once_close_a_wait_once(engine: Engine) -> None:
-    for _ in range(ROUNDS):
+    for _ in range(FEWER_ROUNDS):
         wait = open_wait(engine.run(calls(("once", "a"))))
         pass_deadline(wait)
         decided, expired, stopped = together(
@@ -152,9 +153,9 @@ def test_reject_expiry_and_stop_at_once_close_a_wait_once(engine: Engine) -> Non
 
 def test_expiry_and_approval_around_the_deadline_agree(engine: Engine) -> None:
     """Whoever is first, the wait is decided or expired, never both."""
-    for n in range(ROUNDS):
+    for n in range(FEWER_ROUNDS):
         wait = open_wait(engine.run(calls(("once", "a"))))
-        sql("UPDATE approvals_wait SET deadline = clock_timestamp() + %s * interval '1 ms' WHERE id = %s", n, wait.id)
+        sql("UPDATE approvals_wait SET deadline = clock_timestamp() + %s * interval '2 ms' WHERE id = %s", n, wait.id)
         decided, expired = together(partial(engine.decide, wait), partial(wait_expire, wait_id=wait.id))
         wait.refresh_from_db()
         assert wait.status == ("APPROVED" if isinstance(decided, Decided) else wait.status)

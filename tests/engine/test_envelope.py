@@ -1,12 +1,15 @@
 """The handoff note: what its digest covers, what it refuses, and what is done about one that was changed."""
 
+from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from pydantic import ValidationError
 
-from accounts.selectors import current_data_key, sealed_body
+from accounts.selectors import sealed_body
+from approvals.errors import CheckpointChanged
+from approvals.services import Decided
 from checkpoints.envelope import Contract, Promise, ResultRef, Snapshot, snapshot_digest
 from checkpoints.errors import Unreadable
 from checkpoints.models import Checkpoint
@@ -16,7 +19,19 @@ from runs.canonical import parse
 from runs.models import Refusal
 from runtime.loop import drive
 from tests.agents import SCRIPT, calls
-from tests.engine.engine import At, Engine, Killed, expire_lease, head_of, kill, phases, run_now, sql
+from tests.engine.engine import (
+    At,
+    Engine,
+    Killed,
+    expire_lease,
+    head_of,
+    kill,
+    open_wait,
+    phases,
+    run_now,
+    sql,
+    sql_past_triggers,
+)
 
 DIGEST = "a" * 64
 OTHER = "b" * 64
@@ -124,12 +139,6 @@ def test_a_difference_is_named_by_its_place() -> None:
 # ── stored notes ─────────────────────────────────────────────────────────────
 
 
-def other_body_of_the_same_key(checkpoint: Checkpoint) -> bytes:
-    """Bytes that open under the right key, but are not those of the digest."""
-    key = current_data_key(checkpoint.tenant_id)
-    return sealed_body(key_id=key, plain=verified_body(checkpoint).replace(b'"wake"', b'"woke"'))
-
-
 def test_every_revision_is_chained_to_the_one_before(engine: Engine) -> None:
     run_id = engine.run(calls(("look", "a")), calls(("note", "b")))
     stored = list(Checkpoint.objects.filter(run_id=run_id).order_by("revision"))
@@ -140,57 +149,44 @@ def test_every_revision_is_chained_to_the_one_before(engine: Engine) -> None:
     assert len({row.save_id for row in stored}) == len(stored)
 
 
-@pytest.mark.parametrize(
-    ("change", "kind"),
-    [
-        ("body = set_byte(body, 30, get_byte(body, 30) # 1)", "DIGEST_MISMATCH"),
-        ("body = NULL, purged_at = clock_timestamp()", "MISSING_REF"),
-    ],
-)
-def test_a_changed_note_is_refused_and_nothing_runs(engine: Engine, change: str, kind: str) -> None:
-    run_id = engine.run(calls(("once", "a")))
-    sql(
-        f"UPDATE checkpoints_checkpoint SET {change} WHERE run_id = %s AND revision = %s",
-        run_id,
-        head_of(run_id).revision,
-    )
-    refuse_and_hold(engine, run_id, kind)
+def change_note(run_id: UUID, change: str) -> None:
+    """Change the revision that the head names, past its guards."""
+    where = "WHERE run_id = %s AND revision = %s"
+    sql_past_triggers(f"UPDATE checkpoints_checkpoint SET {change} {where}", run_id, head_of(run_id).revision)
 
 
-def test_a_note_of_other_bytes_under_the_right_key_is_refused(engine: Engine) -> None:
-    run_id = engine.run(calls(("once", "a")))
+def put_other_bytes(run_id: UUID) -> None:
+    """Bytes that open under the right key, but are not those of the digest."""
     head = Checkpoint.objects.get(run_id=run_id, revision=head_of(run_id).revision)
-    Checkpoint.objects.filter(id=head.id).update(body=other_body_of_the_same_key(head))
-    refuse_and_hold(engine, run_id, "DIGEST_MISMATCH")
+    other = verified_body(head).replace(b'"wake"', b'"woke"')
+    Checkpoint.objects.filter(id=head.id).update(body=sealed_body(key_id=head.data_key_id, plain=other))
 
 
-def test_a_note_of_another_revision_in_its_place_is_refused(engine: Engine) -> None:
+def put_body_of_revision_one(run_id: UUID) -> None:
+    change_note(run_id, f"body = (SELECT body FROM checkpoints_checkpoint WHERE run_id = '{run_id}' AND revision = 1)")
+
+
+SPOILED: dict[str, tuple[Callable[[UUID], None], str]] = {
+    "a bit": (
+        lambda run_id: change_note(run_id, "body = set_byte(body, 30, get_byte(body, 30) # 1)"),
+        "DIGEST_MISMATCH",
+    ),
+    "cut": (lambda run_id: change_note(run_id, "body = substr(body, 1, 20)"), "DIGEST_MISMATCH"),
+    "purged": (lambda run_id: change_note(run_id, "body = NULL, purged_at = clock_timestamp()"), "MISSING_REF"),
+    "other bytes": (put_other_bytes, "DIGEST_MISMATCH"),
+    "another revision": (put_body_of_revision_one, "DIGEST_MISMATCH"),
+    "another format": (lambda run_id: change_note(run_id, "format_version = 2"), "SCHEMA"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "kind"), SPOILED.values(), ids=SPOILED)
+def test_a_note_that_was_changed_holds_the_run_and_nothing_is_sent(
+    engine: Engine, spoil: Callable[[UUID], None], kind: str
+) -> None:
     run_id = engine.run(calls(("once", "a")))
-    sql(
-        "UPDATE checkpoints_checkpoint SET body = (SELECT body FROM checkpoints_checkpoint WHERE run_id = %s AND "
-        "revision = 1) WHERE run_id = %s AND revision = %s",
-        *(run_id, run_id, head_of(run_id).revision),
-    )
-    refuse_and_hold(engine, run_id, "DIGEST_MISMATCH")
-
-
-def test_a_note_of_an_unknown_format_is_refused_and_can_be_tried_again(engine: Engine) -> None:
-    run_id = engine.run(calls(("once", "a")))
-    change = "UPDATE checkpoints_checkpoint SET format_version = %s WHERE run_id = %s AND revision = %s"
-    sql("ALTER TABLE checkpoints_checkpoint DISABLE TRIGGER USER")
-    sql(change, 2, run_id, head_of(run_id).revision)
-    refuse_and_hold(engine, run_id, "SCHEMA")
-    sql(change, 1, run_id, head_of(run_id).revision)
-    engine.resume(run_id)
-    drive(run_id)
-    assert run_now(run_id).status == "COMPLETED"
-    assert SCRIPT.labels("once") == ["a"]
-
-
-def refuse_and_hold(engine: Engine, run_id: Any, kind: str) -> None:
-    """An approval of a run whose note can't be used dispatches nothing and shows why."""
     before = phases(run_id)
     engine.approve(run_id)
+    spoil(run_id)
     drive(run_id)
     run = run_now(run_id)
     assert (run.status, run.hold_reason) == ("HELD", "RESUME_REFUSED")
@@ -203,11 +199,35 @@ def refuse_and_hold(engine: Engine, run_id: Any, kind: str) -> None:
     assert SCRIPT.labels("once") == []
 
 
+@pytest.mark.parametrize(("spoil", "kind"), SPOILED.values(), ids=SPOILED)
+def test_nothing_is_decided_on_a_note_that_was_changed(
+    engine: Engine, spoil: Callable[[UUID], None], kind: str
+) -> None:
+    wait = open_wait(engine.run(calls(("once", "a"))))
+    spoil(wait.run_id)
+    outcome = engine.decide(wait)
+    if kind == "SCHEMA":  # its bytes are the ones that were shown; whether they can be used is for the worker to say
+        assert isinstance(outcome, Decided)
+    else:
+        assert isinstance(outcome, CheckpointChanged)
+        assert open_wait(wait.run_id) == wait
+
+
+def test_a_note_of_an_unknown_format_can_be_tried_again(engine: Engine) -> None:
+    run_id = engine.run(calls(("once", "a")))
+    engine.approve(run_id)
+    change_note(run_id, "format_version = 2")
+    drive(run_id)
+    assert run_now(run_id).hold_reason == "RESUME_REFUSED"
+    change_note(run_id, "format_version = 1")
+    engine.resume(run_id)
+    drive(run_id)
+    assert (run_now(run_id).status, SCRIPT.labels("once")) == ("COMPLETED", ["a"])
+
+
 def test_a_head_that_names_another_digest_is_refused(engine: Engine) -> None:
     run_id = engine.run(calls(("once", "a")))
-    sql("SET session_replication_role = replica")
-    sql("UPDATE checkpoints_head SET digest = %s WHERE run_id = %s", DIGEST, run_id)
-    sql("SET session_replication_role = origin")
+    sql_past_triggers("UPDATE checkpoints_head SET digest = %s WHERE run_id = %s", DIGEST, run_id)
     with pytest.raises(Unreadable, match="DIGEST_MISMATCH"):
         load_head(run_now(run_id))
 

@@ -210,7 +210,7 @@ def test_a_run_of_another_tenant_is_not_there(engine: Engine, wait: Wait) -> Non
 
 
 def test_a_decision_and_a_revision_at_once_never_run_what_was_taken_back(engine: Engine) -> None:
-    for _ in range(20):
+    for _ in range(8):
         wait = open_wait(engine.run(calls(("once", "a"))))
         decided, revised = together(partial(engine.decide, wait), partial(engine.revise, wait.run_id, GOAL))
         assert isinstance(revised, GoalRevised)
@@ -230,7 +230,7 @@ def test_revisions_at_once_are_numbered_one_after_the_other(engine: Engine, wait
 
 
 def test_a_worker_and_a_revision_at_once_follow_each_other(engine: Engine) -> None:
-    for n in range(10):
+    for n in range(6):
         run_id = engine.start()
         holding, revised = together(
             partial(lease_acquire, run_id=run_id, owner="w1"), partial(engine.revise, run_id, f"goal {n}")

@@ -27,6 +27,7 @@ from tests.engine.engine import (
     phases,
     run_now,
     sql,
+    sql_past_triggers,
 )
 from tests.engine.held import STATEMENTS, held_worker
 from tests.engine.races import together, uncommitted
@@ -155,15 +156,13 @@ def test_a_save_that_waited_for_another_from_the_same_revision_writes_nothing_at
 def test_a_frozen_head_refuses_the_whole_step(engine: Engine, statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait that is live, wherever it came from, keeps the head and everything that would move with it."""
     run_id, gate, worker = held_worker(engine, statement, monkeypatch)
-    sql("SET session_replication_role = replica")
-    sql(
+    sql_past_triggers(
         "INSERT INTO approvals_wait (id, tenant_id, run_id, tool_call_id, checkpoint_revision, checkpoint_digest, "
         "args_digest, tool_hash, policy_version, policy_rule, opened_fence, deadline) SELECT gen_random_uuid(), "
         "tenant_id, id, gen_random_uuid(), 1, repeat('0', 64), repeat('0', 64), '', '', '', 1, clock_timestamp() "
         "FROM runs_run WHERE id = %s",
         run_id,
     )
-    sql("SET session_replication_role = origin")
     before = contents()
     gate.open()
     assert "frozen while a wait is live" in str(worker.error())
@@ -257,7 +256,7 @@ def test_every_statement_begins_with_the_fence(statement: str) -> None:
 
 def test_people_and_workers_that_lock_at_once_never_wait_for_each_other_in_a_ring(engine: Engine) -> None:
     """Acts and steps of every kind at the same instant: nobody is cut off as a deadlock, and what is left is in order."""
-    for n in range(8):
+    for n in range(6):
         wait = open_wait(engine.run(calls(("once", "a")), calls(("look", "b")), agent="promising"))
         run_id = wait.run_id
         acts: list[Callable[[], object]] = [

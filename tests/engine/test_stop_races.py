@@ -161,7 +161,7 @@ def test_a_stop_that_comes_before_the_finish_wins(engine: Engine, monkeypatch: p
 
 def test_a_run_ends_once_whoever_is_first(engine: Engine) -> None:
     ends = set()
-    for _ in range(20):
+    for _ in range(12):
         run_id = engine.start()
         outcome, _ = together(partial(engine.stop, run_id), partial(drive, run_id))
         run = run_now(run_id)

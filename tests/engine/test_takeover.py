@@ -32,6 +32,7 @@ from tests.engine.engine import (
     phases,
     run_now,
     sql,
+    sql_past_triggers,
 )
 from tests.engine.races import Aside, Gate, together
 from tests.scenarios.invariants import broken_invariants
@@ -316,9 +317,7 @@ def test_eight_workers_that_meet_a_lost_run_continue_it_once(engine: Engine, at_
 def test_a_run_whose_stored_facts_were_changed_is_held_and_can_be_tried_again(engine: Engine, change: str) -> None:
     run_id = engine.run(calls(("look", "a")), calls(("once", "b")))
     engine.approve(run_id)
-    sql("SET session_replication_role = replica")
-    sql(change)
-    sql("SET session_replication_role = origin")
+    sql_past_triggers(change)
     drive(run_id)
     run = run_now(run_id)
     assert (run.status, run.hold_reason) == ("HELD", "RESUME_REFUSED")
