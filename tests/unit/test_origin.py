@@ -8,6 +8,9 @@ from django.test import override_settings
 
 from console.origin import SameOrigin
 
+# A refused socket closes the old database connections of its thread, where there are any.
+pytestmark = pytest.mark.django_db
+
 Headers = dict[str, str]
 
 
