@@ -108,7 +108,8 @@ asked_try AS (
 
 ASK_AGAIN = """
 asked AS (
-    UPDATE receipts_modelcall m SET status = 'DISPATCHED', attempts = m.attempts + 1, retry_at = NULL
+    UPDATE receipts_modelcall m SET status = 'DISPATCHED', attempts = m.attempts + 1, retry_at = NULL,
+        request_digest = %(ask_digest)s
     FROM asking WHERE m.id = %(ask_id)s AND m.status IN ('UNCERTAIN', 'RETRY_WAIT') RETURNING m.id, m.attempts),
 asked_try AS (
     INSERT INTO receipts_attempt (model_call_id, attempt_no, fence, deadline_at, authorised_by)

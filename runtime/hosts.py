@@ -3,6 +3,7 @@
 A host never writes a row. It says what one try gave; the loop records it.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from accounts.keys import new_id
 from receipts.selectors import RunKeys
 from receipts.statements import NewCall, NewProposal
 from receipts.states import Disposition
-from runs.canonical import NotCanonical, canonical, digest, idempotency_key, intent_key
+from runs.canonical import NotCanonical, canonical, check, digest, idempotency_key, intent_key
 from runs.faults import reach
 from runtime.contracts import (
     AgentSpec,
@@ -36,6 +37,8 @@ from runtime.contracts import (
 )
 from runtime.tools.finish import FINISH
 from runtime.tools.registry import definition_hash
+
+logger = logging.getLogger(__name__)
 
 REFUSAL_LIMIT = 500
 CALLS_PER_TURN = 64
@@ -135,8 +138,7 @@ def _bind(
 
 def _complete(tool: Tool, proposed: ProposedCall, results: Sequence[PriorResult]) -> tuple[Arguments, bytes, str]:
     try:
-        canonical(proposed.arguments)
-        args = tool.complete(tool.arguments.model_validate(proposed.arguments), results)
+        args = tool.complete(tool.arguments.model_validate_json(canonical(proposed.arguments)), results)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "arguments"
@@ -188,6 +190,18 @@ def try_tool(tool: Tool, context: ToolContext, args: Arguments) -> Tried:
         return Tried(unknown=f"the tool broke off: {type(error).__name__}: {_said(error)}")
 
 
+def try_probe(tool: Tool, context: ToolContext, args: Arguments) -> ToolOutcome | bool | None:
+    """Look once whether a key was executed. A finding that can't be used says nothing: None."""
+    try:
+        found = tool.probe(context, args)
+        if isinstance(found, ToolOutcome):
+            check(found.value)
+    except Exception:
+        logger.exception("the probe of %s broke off", tool.key)
+        return None
+    return found
+
+
 @dataclass(frozen=True)
 class Asking:
     """What one try of a model call gave. Exactly one of the three holds."""
@@ -213,6 +227,8 @@ def try_model(gateway: Gateway, request: ModelRequest) -> Asking:
         return Asking(failed=_said(error))
     except NotCanonical as error:
         return Asking(failed=f"the answer can't be stored: {_said(error)}")
+    except Exception as error:  # noqa: BLE001 - a bug of a gateway or a planner ends the run with its reason, not the worker
+        return Asking(unknown=f"the gateway broke off: {type(error).__name__}: {_said(error)}")
 
 
 def _said(error: Exception) -> str:

@@ -1,6 +1,5 @@
 """Dispatch: commit that a call is sent, under fence, stop and budget, before anything is sent."""
 
-import json
 from typing import Any
 
 from django.db import transaction
@@ -98,7 +97,7 @@ def bound_tool(session: Session, call: Any) -> tuple[Tool, Arguments]:
         raise LookupError(f"the pinned agent version has no tool {call.tool}")
     if not arguments_intact(call):
         raise Unreadable("DIGEST_MISMATCH", f"the arguments of call {call.id} are not the recorded ones")
-    return tool, tool.arguments.model_validate(json.loads(call_arguments(call)))
+    return tool, tool.arguments.model_validate_json(call_arguments(call))
 
 
 def prepare_effect(session: Session, call: Any, tool: Tool, args: Arguments) -> None:

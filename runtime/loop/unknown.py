@@ -17,6 +17,7 @@ from runs.services import budget_settle_held
 from runs.states import HoldReason, RunStatus
 from runtime.contracts import ToolOutcome
 from runtime.ending import held_run, park
+from runtime.hosts import try_probe
 from runtime.loop.dispatch import bound_tool, dispatch_again
 from runtime.recovery import prior_result
 from runtime.session import Sending, Session
@@ -86,7 +87,7 @@ def _probe(session: Session, call: Any) -> bool:
         key=call.idempotency_key,
     )
     session.heartbeat.allow(tool.timeout_seconds)
-    found = tool.probe(session.context(sending), args)
+    found = try_probe(tool, session.context(sending), args)
     if found is None:
         return _hold(session, call)
     given = _probed(found, last=call.attempts >= settings.MAX_ATTEMPTS)
