@@ -6,6 +6,7 @@ and outcomes are looked up, not consumed by whoever asks first, so that a worker
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from typing import Any, ClassVar, TypeVar
 
 from receipts.states import EffectClass
@@ -43,12 +44,13 @@ class Sent:
 
 @dataclass
 class Script:
-    """What the test has told, and what was asked and sent so far."""
+    """What the test has told, and what was asked and sent so far. `watch` sees every request before it is answered."""
 
     turns: dict[int, list[Answer]] = field(default_factory=dict)
     outcomes: dict[str, list[Doing]] = field(default_factory=dict)
     probes: dict[str, list[Found]] = field(default_factory=dict)
     requests: list[ModelRequest] = field(default_factory=list)
+    watch: Callable[[ModelRequest], None] | None = None
     sent: list[Sent] = field(default_factory=list)
     probed: list[Sent] = field(default_factory=list)
 
@@ -77,6 +79,8 @@ class Script:
         """The answer to a request; without one the work is at its end."""
         asked_before = sum(1 for earlier in self.requests if earlier.turn_no == request.turn_no)
         self.requests.append(request)
+        if self.watch:
+            self.watch(request)
         answers = self.turns.get(request.turn_no, [done()])
         return _do(answers[min(asked_before, len(answers) - 1)], request)
 
@@ -169,6 +173,30 @@ class Once(_ToldTool):
     effect_class: ClassVar[EffectClass] = EffectClass.NON_IDEMPOTENT
 
 
+class Dated(Arguments):
+    """Arguments that JSON has no types of its own for."""
+
+    label: str
+    day: date
+    weights: tuple[float, ...]
+
+
+class Typed(_ToldTool):
+    """Only reads; its arguments have types that JSON writes as text or as a list."""
+
+    key: ClassVar[str] = "typed"
+    effect_class: ClassVar[EffectClass] = EffectClass.READ_ONLY
+    arguments: ClassVar[type[Arguments]] = Dated
+
+    def step_label(self, args: Arguments) -> str:
+        return expect(args, Dated).label
+
+    def run(self, context: ToolContext, args: Arguments) -> ToolOutcome:
+        dated = expect(args, Dated)
+        SCRIPT.run(self.key, dated.label, context)
+        return ToolOutcome({"next": (dated.day + timedelta(days=1)).isoformat(), "sum": sum(dated.weights)})
+
+
 class Post(Once):
     """Publishes a report version to an outside channel."""
 
@@ -205,7 +233,7 @@ def _spec(key: str, **differently: Any) -> AgentSpec:
         "instructions": "Do what the test has told.",
         "default_goal": "Do what the test has told.",
         "model": "scripted",
-        "tools": (Look(), Again(), Asked(), Once(), Post(), Note(), *TOOLS.values()),
+        "tools": (Look(), Again(), Asked(), Once(), Post(), Note(), Typed(), *TOOLS.values()),
         "obligations": (),
         "input_names": (),
         "caps": {"model_calls": 50, "tool_calls": 50, "tokens": 1_000_000},

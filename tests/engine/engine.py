@@ -16,9 +16,11 @@ from approvals.models import Wait
 from approvals.services import Decided, Seen, approval_decide
 from approvals.states import DecisionVerdict
 from checkpoints.models import Checkpoint, Head
-from receipts.models import Attempt, ToolCall
+from receipts.models import Attempt, ModelCall, ToolCall
 from receipts.states import FollowUp, Verdict
 from runs.models import Lease, Run
+from runtime.contracts import ModelRequest
+from runtime.conversation import rebuild
 from runtime.loop import drive
 from runtime.services import (
     GoalRevised,
@@ -204,6 +206,19 @@ def sql_past_triggers(statement: str, *params: Any) -> None:
         sql(statement, *params)
     finally:
         sql("SET session_replication_role = origin")
+
+
+def watch_requests() -> list[int]:
+    """Compare the conversation of every request with the one that the store gives; the turns where they differ."""
+    differences: list[int] = []
+
+    def compare(request: ModelRequest) -> None:
+        run = Run.objects.get(id=ModelCall.objects.latest("created_at").run_id)
+        if list(request.history) != rebuild(run).messages:
+            differences.append(request.turn_no)
+
+    SCRIPT.watch = compare
+    return differences
 
 
 def counts() -> dict[str, int]:

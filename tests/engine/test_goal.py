@@ -16,6 +16,7 @@ from approvals.services import Decided
 from checkpoints.errors import GoalUnchanged, ObligationClosed
 from checkpoints.models import Checkpoint, Intent, Obligation
 from checkpoints.selectors import load_head
+from receipts.models import ModelCall
 from runs.errors import RunEnded, RunHeldByWorker
 from runs.leases import lease_acquire, lease_lock
 from runs.models import Wakeup
@@ -26,11 +27,15 @@ from runtime.services import GoalRevised, Released, RunUnreadable
 from runtime.tasks import sweep
 from tests.agents import SCRIPT, calls
 from tests.engine.engine import (
+    At,
     Engine,
+    Killed,
     added,
     call_named,
     counts,
+    expire_lease,
     head_of,
+    kill,
     lease_of,
     open_wait,
     people,
@@ -125,6 +130,24 @@ def test_a_run_that_is_queued_or_held_keeps_its_place(engine: Engine) -> None:
     engine.reconcile(call_named(held, "a"), "EXECUTED")
     drive(held)
     assert (run_now(held).status, SCRIPT.labels("once")) == ("COMPLETED", ["a"])
+
+
+def test_a_turn_that_is_asked_again_after_a_revision_records_what_it_was_asked(engine: Engine, at_point: At) -> None:
+    run_id = engine.start()
+    sql("UPDATE runs_run SET max_takeovers = 0 WHERE id = %s", run_id)
+    at_point("after_model_dispatch_commit", kill)
+    with pytest.raises(Killed):
+        drive(run_id)
+    expire_lease(run_id)
+    drive(run_id)
+    assert run_now(run_id).hold_reason == "TAKEOVER_LIMIT"
+    first = ModelCall.objects.get().request_digest
+    engine.revise(run_id, GOAL)
+    engine.resume(run_id)
+    drive(run_id)
+    turn = ModelCall.objects.get()
+    assert (turn.status, turn.attempts, SCRIPT.requests[-1].goal) == ("SEALED", 2, GOAL)
+    assert turn.request_digest != first
 
 
 def test_a_goal_can_be_revised_again_and_again(engine: Engine, wait: Wait) -> None:

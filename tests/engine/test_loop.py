@@ -1,23 +1,23 @@
 """What the loop makes of a turn: proposals in order, refused, repeated, and turns that never end."""
 
+from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from approvals.policies import Ruling, rule_on
+from approvals.states import PolicyOutcome
 from receipts.models import Attempt, Claim, Effect, ModelCall, Proposal, Result, ToolCall
 from runs.models import Budget, RunTransition
-from runs.selectors import run_now as stored_run
 from runtime.contracts import (
     ModelFailed,
-    ModelRequest,
     ModelRetryable,
     ModelTurn,
     ModelUnknown,
     ToolFailed,
     ToolRetryable,
 )
-from runtime.conversation import rebuild
 from runtime.loop import drive
 from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import (
@@ -32,6 +32,7 @@ from tests.engine.engine import (
     phases,
     run_now,
     sql,
+    watch_requests,
 )
 
 
@@ -190,6 +191,38 @@ def engine_wait(run_id: UUID) -> Any:
     return run_now(run_id).waits.get(status="OPEN")
 
 
+def test_arguments_keep_their_types_also_in_another_worker(engine: Engine, at_point: At) -> None:
+    typed = {"label": "t", "day": "2026-02-28", "weights": [1, 2.5]}
+    SCRIPT.tell(calls(("look", "a"), ("typed", typed)), calls(("typed", typed), ("typed", {**typed, "day": "never"})))
+    run_id = engine.start()
+    at_point("after_tool@typed", kill)
+    with pytest.raises(Killed):
+        drive(run_id)
+    expire_lease(run_id)
+    drive(run_id)
+    assert (run_now(run_id).status, call_named(run_id, "t").attempts) == ("COMPLETED", 2)
+    assert answers()[1]["value"] == {"next": "2026-03-01", "sum": 3.5}
+    assert dispositions(2) == ["REUSED", "REFUSED"]
+    assert "day: Input should be a valid date" in refusals(2)[0]
+
+
+def test_a_call_that_policy_denies_is_not_sent_and_the_next_one_is(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deny_notes(*, effect_class: str, local: bool, **known: bool) -> Ruling:
+        denied = Ruling(PolicyOutcome.DENY, "Rule 0: no notes today.")
+        return denied if local else rule_on(effect_class=effect_class, local=local, **known)
+
+    monkeypatch.setattr(import_module("runtime.loop.route"), "rule_on", deny_notes)
+    run_id = engine.run(calls(("note", "n"), ("look", "a")), calls(("note", "n")))
+    first, second = ToolCall.objects.filter(tool="note").order_by("ordinal")
+    assert (first.status, second.status, SCRIPT.labels("note")) == ("DENIED", "DENIED", [])
+    assert (dispositions(2), SCRIPT.labels("look"), run_now(run_id).status) == (["NEW"], ["a"], "COMPLETED")
+    assert first.policy_decisions.get().outcome == "DENY"
+    assert "no notes today" in answers()[0]["value"]["error"]
+    assert [answer["id"] for answer in answers()] == ["t1-0", "t1-1", "t2-0"]
+
+
 # ── the end ──────────────────────────────────────────────────────────────────
 
 
@@ -315,6 +348,12 @@ def test_a_model_that_never_answers_fails_the_run(engine: Engine, error: Excepti
     assert model_budget(run_id)[0] == 0
 
 
+def test_a_planner_with_a_bug_fails_the_run_with_its_reason(engine: Engine) -> None:
+    run_id = engine.run(KeyError("no such step"))
+    assert (run_now(run_id).status, len(turn_attempts())) == ("FAILED", 3)
+    assert "KeyError" in run_now(run_id).end_reason
+
+
 def test_a_model_that_refuses_fails_the_run_at_once(engine: Engine) -> None:
     run_id = engine.run(calls(("note", "v1")), ModelFailed("not with me"))
     assert (run_now(run_id).status, turn_attempts()[-1]) == ("FAILED", (2, 1, "ERROR_FINAL"))
@@ -336,17 +375,7 @@ def test_an_answer_that_can_not_be_stored_fails_the_run_and_says_where(engine: E
 
 def test_the_worker_that_goes_on_asks_what_one_that_takes_over_would_ask(engine: Engine) -> None:
     """At every request, the conversation in memory is the one that the store gives."""
-    differences = []
-
-    def compared(answer: ModelTurn) -> Any:
-        def answering(request: ModelRequest) -> ModelTurn:
-            run = stored_run(ModelCall.objects.latest("created_at").run_id)
-            if list(request.history) != rebuild(run).messages:
-                differences.append(request.turn_no)
-            return answer
-
-        return answering
-
+    differences = watch_requests()
     SCRIPT.do("bad", ToolFailed("no"))
     SCRIPT.do("slow", ToolRetryable("busy"), went_well("slow"))
     turns = [
@@ -357,7 +386,7 @@ def test_the_worker_that_goes_on_asks_what_one_that_takes_over_would_ask(engine:
         calls(("once", "f")),
         ModelTurn("That is all.", (), 1, 1),
     ]
-    run_id = engine.run(*[compared(turn) for turn in turns])
+    run_id = engine.run(*turns)
     engine.approve(run_id)
     drive(run_id)
     engine.revise(run_id, "Another goal.")

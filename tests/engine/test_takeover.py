@@ -33,6 +33,7 @@ from tests.engine.engine import (
     run_now,
     sql,
     sql_past_triggers,
+    watch_requests,
 )
 from tests.engine.races import Aside, Gate, together
 from tests.scenarios.invariants import broken_invariants
@@ -82,7 +83,7 @@ def to_the_end(engine: Engine, run_id: UUID) -> None:
 def test_a_run_whose_worker_is_lost_once_ends_as_if_nothing_had_been(engine: Engine, at_point: At, point: str) -> None:
     SCRIPT.tell(calls(("look", "a")), calls(("note", "v1"), ("look", "b")), calls(("post", "c")), calls(("again", "d")))
     run_id = engine.start()
-    reached: list[str] = []
+    reached, differences = list[str](), watch_requests()
 
     def lost() -> None:
         reached.append(point)
@@ -90,7 +91,7 @@ def test_a_run_whose_worker_is_lost_once_ends_as_if_nothing_had_been(engine: Eng
 
     at_point(point, lost)
     to_the_end(engine, run_id)
-    assert reached == [point]
+    assert (reached, differences) == ([point], [])
     assert (run_now(run_id).status, broken_invariants()) == ("COMPLETED", {})
     statuses = ToolCall.objects.filter(run_id=run_id).order_by("ordinal").values_list("step_name", "status")
     assert list(statuses) == [(f"{step}", "SUCCEEDED") for step in ("look/a", "note/v1", "look/b", "post/c", "again/d")]
@@ -103,10 +104,11 @@ def test_a_run_whose_worker_is_lost_at_every_step_still_ends(engine: Engine, at_
     SCRIPT.tell(calls(("look", "a")), calls(("note", "v1")), calls(("post", "c")))
     run_id = engine.start()
     sql("UPDATE runs_run SET max_takeovers = 100 WHERE id = %s", run_id)
+    differences = watch_requests()
     for point in POINTS:
         at_point(point, kill)
     to_the_end(engine, run_id)
-    assert (run_now(run_id).status, broken_invariants()) == ("COMPLETED", {})
+    assert (run_now(run_id).status, broken_invariants(), differences) == ("COMPLETED", {}, [])
     assert ReportVersion.objects.count() == 2
 
 

@@ -120,6 +120,14 @@ def test_a_call_that_can_not_be_looked_up_after_all_is_held_for_a_person(engine:
     assert len(SCRIPT.probed) == 1
 
 
+@pytest.mark.parametrize("found", [KeyError("a bug of the probe"), ToolOutcome({"ratio": float("nan")})])
+def test_a_probe_that_breaks_off_says_nothing(engine: Engine, found: Any) -> None:
+    SCRIPT.do("a", UNKNOWN)
+    SCRIPT.find("a", found)
+    run_id = approved(engine, calls(("asked", "a")))
+    assert (run_now(run_id).hold_reason, SCRIPT.labels("asked")) == ("UNCERTAIN_CALL", ["a"])
+
+
 @pytest.mark.parametrize("tool", ["asked", "note"])
 def test_a_call_that_is_never_found_executed_is_not_sent_for_ever(engine: Engine, tool: str) -> None:
     SCRIPT.do("a", UNKNOWN)
