@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.txt
 
 .DEFAULT_GOAL := run
-.PHONY: run test test-processes test-pages test-browser test-matrix check screenshots install install-dev lock
+.PHONY: run test test-engine test-console test-browser test-matrix check screenshots install install-dev lock
 
 run: install
 	@$(BIN)/python manage.py up $(UP_ARGS)
@@ -18,19 +18,19 @@ run: install
 test: install-dev
 ifeq ($(TEST_ARGS),)
 	@mkdir -p var/test; echo "Two halves run side by side. The output of the other one comes at the end."; \
-	$(MAKE) --no-print-directory test-processes >var/test/processes.txt 2>&1 & other=$$!; \
-	code=0; $(MAKE) --no-print-directory test-pages || code=$$?; \
-	echo "The other half:"; wait $$other || code=$$?; cat var/test/processes.txt; exit $$code
+	$(MAKE) --no-print-directory test-engine >var/test/engine.txt 2>&1 & other=$$!; \
+	code=0; $(MAKE) --no-print-directory test-console || code=$$?; \
+	echo "The other half:"; wait $$other || code=$$?; cat var/test/engine.txt; exit $$code
 else
 	$(BIN)/python -m pytest -m "not matrix" $(TEST_ARGS)
 endif
 
 # The two halves of the suite: each starts servers of its own.
-test-processes:
-	$(BIN)/python -m pytest -m "not matrix" tests/scenarios tests/local tests/test_up.py tests/engine
+test-engine:
+	$(BIN)/python -m pytest -m "not matrix" tests/scenarios tests/engine
 
-test-pages:
-	$(BIN)/python -m pytest -m "not matrix" --ignore tests/scenarios --ignore tests/local --ignore tests/test_up.py --ignore tests/engine
+test-console:
+	$(BIN)/python -m pytest -m "not matrix" --ignore tests/scenarios --ignore tests/engine
 
 test-browser: install-dev
 	$(BIN)/python -m pytest -m "browser and not matrix" $(TEST_ARGS)
