@@ -183,26 +183,24 @@ def assert_refused_without_trace(engine: Engine, wait: Wait, refused: type[Refus
     return outcome
 
 
-@pytest.mark.parametrize(
-    ("differently", "refused"),
-    [
-        ({"revision": 1}, StaleRevision),
-        ({"revision": -1}, StaleRevision),
-        ({"revision": 10**30}, StaleRevision),
-        ({"digest": "0" * 64}, StaleRevision),
-        ({"digest": ""}, StaleRevision),
-        ({"digest": "\0\ud800"}, StaleRevision),
-        ({"args_digest": "0" * 64}, ArgsChanged),
-        ({"args_digest": ""}, ArgsChanged),
-        ({"revision": 1, "args_digest": "0" * 64}, StaleRevision),
-    ],
-)
-@pytest.mark.parametrize("verdict", ["APPROVE", "REJECT"])
-def test_what_was_not_shown_is_not_decided(
-    engine: Engine, wait: Wait, verdict: str, differently: dict[str, Any], refused: type[Refused]
-) -> None:
-    seen = replace(shown(wait), **differently)
-    assert_refused_without_trace(engine, wait, refused, lambda: engine.decide(wait, verdict, seen=seen))
+NOT_SHOWN: list[tuple[dict[str, Any], type[Refused]]] = [
+    ({"revision": 1}, StaleRevision),
+    ({"revision": -1}, StaleRevision),
+    ({"revision": 10**30}, StaleRevision),
+    ({"digest": "0" * 64}, StaleRevision),
+    ({"digest": ""}, StaleRevision),
+    ({"digest": "\0\ud800"}, StaleRevision),
+    ({"args_digest": "0" * 64}, ArgsChanged),
+    ({"args_digest": ""}, ArgsChanged),
+    ({"revision": 1, "args_digest": "0" * 64}, StaleRevision),
+]
+
+
+def test_what_was_not_shown_is_not_decided(engine: Engine, wait: Wait) -> None:
+    for (differently, refused), verdict in product(NOT_SHOWN, ["APPROVE", "REJECT"]):
+        seen = replace(shown(wait), **differently)
+        assert_refused_without_trace(engine, wait, refused, partial(engine.decide, wait, verdict, seen=seen))
+    assert isinstance(engine.decide(wait), Decided)
 
 
 def test_fifty_changes_of_the_stored_arguments_are_all_noticed(engine: Engine, wait: Wait) -> None:
@@ -220,23 +218,22 @@ def test_fifty_changes_of_the_stored_arguments_are_all_noticed(engine: Engine, w
     assert isinstance(engine.decide(wait), Decided)
 
 
-@pytest.mark.parametrize(
-    ("by", "reason", "refused"),
-    [
-        ("otto", "I read it", NotAllowed),
-        ("rita", "I read it", NotAllowed),
-        ("vera", "I read it", NotAllowed),
-        ("ann", "", Invalid),
-        ("ann", " \n ", Invalid),
-        ("ann", "x" * 4001, Invalid),
-        ("ann", "a\0b", Invalid),
-        ("ann", "a\ud800b", Invalid),
-    ],
-)
-def test_who_may_not_decide_or_gives_no_reason_is_refused(
-    engine: Engine, wait: Wait, by: str, reason: str, refused: type[Refused]
-) -> None:
-    assert_refused_without_trace(engine, wait, refused, lambda: engine.decide(wait, by=by, reason=reason))
+MAY_NOT: list[tuple[str, str, type[Refused]]] = [
+    ("otto", "I read it", NotAllowed),
+    ("rita", "I read it", NotAllowed),
+    ("vera", "I read it", NotAllowed),
+    ("ann", "", Invalid),
+    ("ann", " \n ", Invalid),
+    ("ann", "x" * 4001, Invalid),
+    ("ann", "a\0b", Invalid),
+    ("ann", "a\ud800b", Invalid),
+]
+
+
+def test_who_may_not_decide_or_gives_no_reason_is_refused(engine: Engine, wait: Wait) -> None:
+    for by, reason, refused in MAY_NOT:
+        assert_refused_without_trace(engine, wait, refused, partial(engine.decide, wait, by=by, reason=reason))
+    assert isinstance(engine.decide(wait), Decided)
 
 
 def test_a_wait_of_another_tenant_is_not_there(engine: Engine, wait: Wait) -> None:

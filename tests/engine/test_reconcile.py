@@ -250,32 +250,30 @@ def assert_refused_without_trace(engine: Engine, call: ToolCall, refused: type[R
     return outcome
 
 
-@pytest.mark.parametrize(
-    ("said", "refused"),
-    [
-        ({"verdict": "EXECUTED", "by": "ann"}, NotAllowed),
-        ({"verdict": "EXECUTED", "by": "otto"}, NotAllowed),
-        ({"verdict": "EXECUTED", "by": "vera"}, NotAllowed),
-        ({"verdict": "NOT_EXECUTED", "then": "RETRY", "by": "rita"}, RetryNeedsApprover),
-        ({"verdict": "NOT_EXECUTED"}, Invalid),
-        ({"verdict": "EXECUTED", "then": "RETRY"}, Invalid),
-        ({"verdict": "EXECUTED", "then": "FAIL"}, Invalid),
-        ({"verdict": "PROCEED_UNKNOWN", "then": "FAIL"}, Invalid),
-        ({"verdict": "EXECUTED", "external_ref": "x" * 501}, Invalid),
-        ({"verdict": "EXECUTED", "external_ref": "a\0"}, Invalid),
-    ],
-)
-def test_a_verdict_that_may_not_be_given_changes_nothing(
-    engine: Engine, call: ToolCall, said: dict[str, Any], refused: type[Refused]
-) -> None:
-    assert_refused_without_trace(engine, call, refused, **said)
+MAY_NOT: list[tuple[dict[str, Any], type[Refused]]] = [
+    ({"verdict": "EXECUTED", "by": "ann"}, NotAllowed),
+    ({"verdict": "EXECUTED", "by": "otto"}, NotAllowed),
+    ({"verdict": "EXECUTED", "by": "vera"}, NotAllowed),
+    ({"verdict": "NOT_EXECUTED", "then": "RETRY", "by": "rita"}, RetryNeedsApprover),
+    ({"verdict": "NOT_EXECUTED"}, Invalid),
+    ({"verdict": "EXECUTED", "then": "RETRY"}, Invalid),
+    ({"verdict": "EXECUTED", "then": "FAIL"}, Invalid),
+    ({"verdict": "PROCEED_UNKNOWN", "then": "FAIL"}, Invalid),
+    ({"verdict": "EXECUTED", "external_ref": "x" * 501}, Invalid),
+    ({"verdict": "EXECUTED", "external_ref": "a\0"}, Invalid),
+]
+
+
+def test_a_verdict_that_may_not_be_given_changes_nothing(engine: Engine, call: ToolCall) -> None:
+    for said, refused in MAY_NOT:
+        assert_refused_without_trace(engine, call, refused, **said)
     assert run_now(call.run_id).status == "HELD"
 
 
-@pytest.mark.parametrize("evidence", ["", " ", "x" * 4001, "\0", "\udfff"])
-def test_a_verdict_needs_evidence_in_words(engine: Engine, call: ToolCall, evidence: str) -> None:
-    said = VerdictRequest(Verdict.EXECUTED, evidence)
-    assert isinstance(call_reconcile(actor=engine.person("rolf"), call_id=call.id, said=said), Invalid)
+def test_a_verdict_needs_evidence_in_words(engine: Engine, call: ToolCall) -> None:
+    for evidence in ("", " ", "x" * 4001, "\0", "\udfff"):
+        said = VerdictRequest(Verdict.EXECUTED, evidence)
+        assert isinstance(call_reconcile(actor=engine.person("rolf"), call_id=call.id, said=said), Invalid)
 
 
 def test_a_call_of_another_tenant_is_not_there(call: ToolCall) -> None:

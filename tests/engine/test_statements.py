@@ -62,13 +62,15 @@ def contents() -> dict[str, str]:
 # ── the fence ────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("change", STALE.values(), ids=STALE)
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize(
+    ("statement", "how"),
+    [*((statement, "taken over") for statement in STATEMENTS), *(("SEAL_TURN", how) for how in list(STALE)[1:])],
+)
 def test_under_a_stale_fence_a_statement_writes_nothing_at_all(
-    engine: Engine, statement: str, change: str, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, statement: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id, gate, worker = held_worker(engine, statement, monkeypatch)
-    sql(change, run_id)
+    sql(STALE[how], run_id)
     before = contents()
     gate.open()
     worker.result()
