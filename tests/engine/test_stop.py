@@ -10,12 +10,13 @@ from pytest_django import Settings
 from accounts.errors import Invalid, NotAllowed, NotFound
 from approvals.models import Wait
 from checkpoints.models import Obligation
-from receipts.models import Effect, Publication, ReportVersion, Result
+from receipts.models import Effect, ModelCall, Publication, ReportVersion, Result
 from runs.errors import RunEnded
 from runs.leases import lease_acquire
 from runs.models import ControlRequest, Refusal
 from runtime import ending
 from runtime.contracts import ToolContext, ToolOutcome, ToolUnknown
+from runtime.heartbeat import Heartbeat
 from runtime.loop import drive
 from runtime.services import StopState
 from runtime.tasks import sweep
@@ -88,6 +89,32 @@ def test_the_heartbeat_adopts_a_stop_while_a_call_is_in_flight(engine: Engine, s
         True,
         "ref-a",
     )
+
+
+def test_a_turn_that_was_to_be_asked_when_the_stop_was_seen_is_not_asked_and_not_left_open(
+    engine: Engine, at_point: At, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next turn is committed with a result; the stop comes between that and the request."""
+    settings.HEARTBEAT_SECONDS = 0.02
+    beating: list[Heartbeat] = []
+
+    def noted(*args: Any) -> Heartbeat:
+        beating.append(Heartbeat(*args))
+        return beating[0]
+
+    def stop() -> None:
+        Aside(lambda: engine.stop(run_id)).result()
+        wait_until(lambda: beating[0].stop_seen, "the worker has seen the stop")
+
+    monkeypatch.setattr("runtime.loop.Heartbeat", noted)
+    SCRIPT.tell(calls(("look", "a")))
+    run_id = engine.start()
+    at_point("after_result_commit", stop)
+    drive(run_id)
+    assert len(SCRIPT.requests) == 1
+    turn = ModelCall.objects.get(run_id=run_id, turn_no=2)
+    assert (turn.status, turn.tries.get().outcome) == ("CANCELLED", "NO_RESPONSE")
+    assert_stopped(run_id)
 
 
 @pytest.mark.parametrize("state", ["QUEUED", "WAITING", "APPROVED", "HELD"])
