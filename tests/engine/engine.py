@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 from django.db import connection
@@ -60,7 +60,7 @@ class Killed(BaseException):
     """The worker ends here, in the middle of whatever it does."""
 
 
-def kill() -> None:
+def kill() -> NoReturn:
     """End this worker, as SIGKILL would."""
     raise Killed
 

@@ -69,7 +69,7 @@ def test_what_may_be_repeated_is_repeated_under_the_same_id_and_key(engine: Engi
 
 
 def test_a_reading_that_never_answers_is_given_up(engine: Engine) -> None:
-    SCRIPT.do("a", UNKNOWN)
+    SCRIPT.do("a", *[UNKNOWN] * LIMIT, lambda _: kill())
     run_id = engine.run(calls(("look", "a")))
     call = call_named(run_id, "a")
     assert (call.status, call.attempts, run_now(run_id).status) == ("FAILED", LIMIT, "COMPLETED")
@@ -78,7 +78,7 @@ def test_a_reading_that_never_answers_is_given_up(engine: Engine) -> None:
 
 
 def test_an_idempotent_call_that_never_answers_is_held_for_a_person(engine: Engine) -> None:
-    SCRIPT.do("a", UNKNOWN)
+    SCRIPT.do("a", *[UNKNOWN] * LIMIT, lambda _: kill())
     run_id = approved(engine, calls(("again", "a")))
     call = call_named(run_id, "a")
     assert (call.status, call.attempts) == ("UNCERTAIN", LIMIT)
@@ -130,7 +130,7 @@ def test_a_probe_that_breaks_off_says_nothing(engine: Engine, found: Any) -> Non
 
 @pytest.mark.parametrize("tool", ["asked", "note"])
 def test_a_call_that_is_never_found_executed_is_not_sent_for_ever(engine: Engine, tool: str) -> None:
-    SCRIPT.do("a", UNKNOWN)
+    SCRIPT.do("a", *[UNKNOWN] * LIMIT, lambda _: kill())
     SCRIPT.find("a", False)
     run_id = approved(engine, calls((tool, "a")))
     call = call_named(run_id, "a")
