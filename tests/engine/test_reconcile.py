@@ -416,6 +416,25 @@ def test_a_verdict_that_comes_before_a_repetition_is_kept(
     assert Result.objects.get(tool_call=call).source == ("LIVE" if again else "HUMAN")
 
 
+def test_a_repetition_waits_for_a_verdict_that_is_being_stored(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever locks the lease first is heard; a verdict is never written over an attempt that it did not see."""
+    SCRIPT.tell(calls(("look", "a")))
+    SCRIPT.do("a", UNKNOWN, went_well("a"))
+    run_id = engine.start()
+    sending = gate_at(monkeypatch, import_module("runtime.loop.unknown"), "dispatch_again")
+    worker = Aside(lambda: drive(run_id))
+    sending.wait_reached()
+    storing = gate_at(monkeypatch, import_module("runtime.services.reconcile"), "verdict_store")
+    person = Aside(lambda: engine.reconcile(call_named(run_id, "a"), "EXECUTED"))
+    storing.wait_reached()
+    sending.open()
+    worker.wait_blocked()
+    storing.open()
+    assert isinstance(person.result(), Reconciled)
+    worker.result()
+    assert (call_named(run_id, "a").attempts, run_now(run_id).status) == (1, "COMPLETED")
+
+
 @pytest.mark.parametrize("found", [went_well("a"), False, None])
 @pytest.mark.parametrize(("verdict", "then"), VERDICTS)
 def test_a_verdict_that_comes_while_a_worker_looks_is_kept(
