@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,11 @@ def supervisor(tmp_path: Path, said: list[str]) -> Iterator[Supervisor]:
 
 def read_pid(path: Path) -> int:
     return int(path.read_text() or 0) if path.exists() else 0
+
+
+def signal_main_thread(number: signal.Signals) -> None:
+    """A signal to the process could reach a thread that another test left, where it is not held, and end pytest."""
+    signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
 def test_a_killed_child_starts_again(supervisor: Supervisor, tmp_path: Path, said: list[str]) -> None:
@@ -77,10 +83,10 @@ def test_a_failed_task_is_reported_and_a_good_one_is_not(supervisor: Supervisor)
 
 
 def test_a_stop_signal_is_heard_while_waiting_and_while_watching(supervisor: Supervisor) -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
+    signal_main_thread(signal.SIGTERM)
     with pytest.raises(StopRequested):
         supervisor.wait(lambda: False, "nothing", 10)
-    os.kill(os.getpid(), signal.SIGINT)
+    signal_main_thread(signal.SIGINT)
     supervisor.watch()
 
 
@@ -128,5 +134,5 @@ def test_quick_failures_are_retried_less_and_less_often() -> None:
 
 def test_signals_held_back_do_not_strike_afterwards() -> None:
     with signals_held():
-        os.kill(os.getpid(), signal.SIGINT)
+        signal_main_thread(signal.SIGINT)
     assert signal.sigpending() == set()
