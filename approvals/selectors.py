@@ -52,11 +52,11 @@ def approval_expired(wait: Wait) -> bool:
     return Wait.objects.filter(id=wait.id, valid_until__lte=ClockTimestamp()).exists()
 
 
-def waits_past_deadline(limit: int = 200) -> list[UUID]:
-    """Open waits whose deadline has passed, by the database's clock."""
+def waits_past_deadline(limit: int = 200) -> list[tuple[UUID, UUID]]:
+    """(wait, run) of open waits whose deadline has passed, by the database's clock."""
     rows = Wait.objects.raw(
-        "SELECT id FROM approvals_wait WHERE status = 'OPEN' AND deadline <= clock_timestamp() "
+        "SELECT id, run_id FROM approvals_wait WHERE status = 'OPEN' AND deadline <= clock_timestamp() "
         "ORDER BY deadline LIMIT %s",
         [limit],
     )
-    return [row.id for row in rows]
+    return [(row.id, row.run_id) for row in rows]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F, Max
 
 from accounts.models import ClockTimestamp
@@ -25,6 +25,7 @@ from runs.models import (
     Run,
     RunInput,
     RunTransition,
+    SweepFailure,
     Thread,
 )
 from runs.states import ENDED_RUN, OPEN_CONTROL, ControlStatus, HoldReason, RefusalKind, RunStatus
@@ -218,18 +219,44 @@ def refusal_record(
     hint_changed(tenant_id=tenant_id, run_id=run_id)
 
 
-def budget_settle_held(*, run_id: UUID, receipt_id: UUID, attempt_no: int, spent: bool) -> None:
-    """Turn what was held for an unknown outcome into spent or free, once its outcome is known."""
+def budget_settle_held(*, run_id: UUID, receipt_id: UUID, last_attempt: int, spent: bool) -> None:
+    """Turn what is held for the unanswered attempts of a receipt, up to the last one that a verdict is about, into spent
+    or free. A verdict says of all of them whether the call happened, not which of them did it. With the run locked.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
             "WITH entry AS (INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount) "
-            "SELECT run_id, unit, receipt_id, attempt_no, %s::text, amount FROM runs_budgetentry "
-            "WHERE receipt_id = %s AND attempt_no = %s AND kind = 'HOLD_UNKNOWN' ON CONFLICT DO NOTHING "
-            "RETURNING unit, amount, kind) "
-            "UPDATE runs_budget b SET held_unknown = b.held_unknown - entry.amount, "
-            "spent = b.spent + CASE WHEN entry.kind = 'SETTLE' THEN entry.amount ELSE 0 END "
-            "FROM entry WHERE b.run_id = %s AND b.unit = entry.unit",
-            ["SETTLE" if spent else "RELEASE", receipt_id, attempt_no, run_id],
+            "SELECT run_id, unit, receipt_id, attempt_no, %(kind)s::text, amount FROM runs_budgetentry held "
+            "WHERE receipt_id = %(receipt)s AND attempt_no <= %(last)s AND kind = 'HOLD_UNKNOWN' AND NOT EXISTS ("
+            "SELECT FROM runs_budgetentry done WHERE done.receipt_id = held.receipt_id AND done.unit = held.unit "
+            "AND done.attempt_no = held.attempt_no AND done.kind IN ('SETTLE', 'RELEASE')) RETURNING unit, amount), "
+            "sums AS (SELECT unit, sum(amount) AS amount FROM entry GROUP BY unit) "
+            "UPDATE runs_budget b SET held_unknown = b.held_unknown - sums.amount, "
+            "spent = b.spent + CASE WHEN %(kind)s::text = 'SETTLE' THEN sums.amount ELSE 0 END "
+            "FROM sums WHERE b.run_id = %(run)s AND b.unit = sums.unit",
+            {"kind": "SETTLE" if spent else "RELEASE", "receipt": receipt_id, "last": last_attempt, "run": run_id},
+        )
+
+
+def sweep_failures_record(failures: Mapping[tuple[UUID, str], str]) -> None:
+    """Store what a sweep failed on, by (run, step), and forget what it got past. Called at the end of each sweep."""
+    with transaction.atomic():
+        past = [
+            row.id for row in SweepFailure.objects.order_by("run_id", "step") if (row.run_id, row.step) not in failures
+        ]
+        if past:
+            SweepFailure.objects.filter(id__in=past).delete()
+        for (run_id, step), error in sorted(failures.items()):
+            _sweep_failure_store(run_id, step, error)
+
+
+def _sweep_failure_store(run_id: UUID, step: str, error: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO runs_sweepfailure AS known (run_id, step, error) VALUES (%s, %s, %s) "
+            "ON CONFLICT (run_id, step) DO UPDATE SET error = EXCLUDED.error, times = known.times + 1, "
+            "last_at = clock_timestamp()",
+            [run_id, step, error],
         )
 
 

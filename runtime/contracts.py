@@ -202,6 +202,10 @@ class ModelFailed(Exception):
     """The provider answered with a final refusal."""
 
 
+class ContextOverflow(ModelFailed):
+    """The request is longer than the model can read. It was not answered; a shorter one may be (A-135)."""
+
+
 class ModelUnknown(Exception):
     """No usable answer. Asking again is allowed: a model call changes nothing outside."""
 
@@ -212,7 +216,7 @@ class Gateway(Protocol):
     key: ClassVar[str]
 
     def ask(self, request: ModelRequest) -> ModelTurn:
-        """Ask once. Raises ModelRetryable, ModelFailed or ModelUnknown."""
+        """Ask once. Raises ModelRetryable, ModelFailed (ContextOverflow where the request was too long) or ModelUnknown."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Identity, eligibility, status, stop requests, budgets, messages, wakeups and refused writes."""
 
-from runs.models.control import ControlRequest, Lease, Wakeup
+from runs.models.control import ControlRequest, Lease, SweepFailure, Wakeup
 from runs.models.identity import Agent, AgentVersion, Artifact, Thread
 from runs.models.ledger import Budget, BudgetEntry, Message, Refusal
 from runs.models.run import Run, RunInput, RunTransition
@@ -18,6 +18,7 @@ __all__ = [
     "Run",
     "RunInput",
     "RunTransition",
+    "SweepFailure",
     "Thread",
     "Wakeup",
 ]

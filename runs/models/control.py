@@ -105,6 +105,26 @@ class ControlRequest(models.Model):
         return f"{self.kind} {self.status}"
 
 
+class SweepFailure(models.Model):
+    """A run that the sweep fails on: what it tried, and what came of it. It is gone once a sweep gets past it.
+
+    Not a fact of the run: the one table here whose rows are deleted.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="sweep_failures")
+    step = models.CharField(max_length=32)
+    error = models.CharField(max_length=500)
+    times = models.IntegerField(db_default=1)
+    first_at = models.DateTimeField(db_default=ClockTimestamp())
+    last_at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["run", "step"], name="sweep_failure_once")]
+
+    def __str__(self) -> str:
+        return f"{self.step}: {self.error}"
+
+
 class Wakeup(models.Model):
     """A durable reason to look at a run again. The queue only carries hints of it."""
 

@@ -96,7 +96,7 @@ def _probe(session: Session, call: Any) -> bool:
         if now.status == CallStatus.UNCERTAIN and now.blocking:
             verdict_store(now, given, fence=session.holding.fence)
             happened = given.verdict == Verdict.EXECUTED
-            budget_settle_held(run_id=run.id, receipt_id=call.id, attempt_no=call.attempts, spent=happened)
+            budget_settle_held(run_id=run.id, receipt_id=call.id, last_attempt=call.attempts, spent=happened)
     return resume_call(session)
 
 

@@ -93,7 +93,7 @@ def _reconcile(actor: Actor, run_id: UUID, call_id: UUID, said: VerdictRequest) 
     row = verdict_store(call, given)
     if said.verdict != Verdict.PROCEED_UNKNOWN:
         happened = said.verdict == Verdict.EXECUTED
-        budget_settle_held(run_id=run_id, receipt_id=call_id, attempt_no=call.attempts, spent=happened)
+        budget_settle_held(run_id=run_id, receipt_id=call_id, last_attempt=call.attempts, spent=happened)
     # A later verdict on a call that the run went on without moves no head, so its obligation is settled here (ruling 33).
     if said.verdict == Verdict.EXECUTED and (run.status in ENDED_RUN or not call.blocking):
         obligation_fulfil(run_id=run_id, step_name=call.step_name, call_id=call_id)

@@ -56,7 +56,7 @@ def test_a_rejected_call_is_never_sent_and_the_model_is_told_why(engine: Engine,
 def test_an_expired_wait_rejects_its_call_and_the_run_goes_on(engine: Engine, wait: Wait) -> None:
     assert not wait_expire(wait_id=wait.id)
     pass_deadline(wait)
-    assert waits_past_deadline() == [wait.id]
+    assert waits_past_deadline() == [(wait.id, wait.run_id)]
     sweep()
     sweep()
     wait.refresh_from_db()

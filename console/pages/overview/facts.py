@@ -104,9 +104,11 @@ class Stuck:
 
 _STUCK = """
 SELECT r.id, r.title, r.status, r.hold_reason, r.hold_detail, l.expires_at,
-       (SELECT max(t.at) FROM runs_runtransition t WHERE t.run_id = r.id) AS since, l.owner
+       (SELECT max(t.at) FROM runs_runtransition t WHERE t.run_id = r.id) AS since, l.owner,
+       (SELECT f.error FROM runs_sweepfailure f WHERE f.run_id = r.id ORDER BY f.first_at LIMIT 1) AS failing
 FROM runs_run r JOIN runs_lease l ON l.run_id = r.id
 WHERE r.tenant_id = %(tenant)s AND (r.status = 'HELD'
+   OR EXISTS (SELECT FROM runs_sweepfailure f WHERE f.run_id = r.id)
    OR (r.status = 'QUEUED' AND (SELECT max(t.at) FROM runs_runtransition t WHERE t.run_id = r.id)
        < clock_timestamp() - %(untaken)s * interval '1 second')
    OR (r.status IN ('RUNNING', 'STOPPING') AND l.expires_at < clock_timestamp()))
@@ -114,7 +116,7 @@ ORDER BY since LIMIT %(limit)s"""
 
 
 def stuck_runs(actor: Actor) -> list[Stuck]:
-    """Runs that are held, queued and not taken, or whose worker fell silent, the longest first; none without READ."""
+    """Runs that are held, queued and not taken, failing in the sweep, or whose worker fell silent, the longest first; none without READ."""
     if not actor.may(Permission.READ):
         return []
     asked: dict[str, Any] = {"tenant": actor.tenant_id, "untaken": UNTAKEN.total_seconds(), "limit": STUCK_LIMIT}
@@ -132,7 +134,11 @@ def _stuck(
     expires_at: datetime | None,
     since: datetime,
     owner: str | None,
+    failing: str | None,
 ) -> Stuck:
+    if failing:
+        why = f"The sweep fails on it, and goes on trying: {failing}"
+        return Stuck(id, title, "stop", "stop", since, why, "Look into the log of the workers; other runs are not kept")
     if status == "HELD":
         sign, (why, helps) = signs.RUN[status], signs.HOLD[hold_reason or ""]
         return Stuck(id, title, sign.lamp, sign.icon, since, f"{why}. {hold_detail}".strip(), helps)

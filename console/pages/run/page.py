@@ -23,7 +23,7 @@ from console.pages.run.rows import WINDOW, RunRows, run_rows
 from console.pages.run.say import facts_of, head_line
 from console.pages.times import exact_time
 from receipts.states import CallStatus
-from runs.models import RunInput
+from runs.models import RunInput, SweepFailure
 from runs.selectors import access_run, database_now
 from runs.states import OPEN_CONTROL, HoldReason, RunStatus, can_retry_resume, can_revise_goal, can_stop
 
@@ -91,6 +91,7 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         "facts": facts_of(rows),
         "stop": next((c for c in reversed(rows.controls) if c.status in OPEN_CONTROL), None),
         "intent": Intent.objects.filter(run=run).order_by("-version").first(),
+        "sweep_failure": SweepFailure.objects.filter(run=run).order_by("first_at").first(),
         "inputs": RunInput.objects.filter(run=run).order_by("name"),
         **_picked_context(events, picked, look, run.id),
         "ways_on": _ways_on(actor, rows),

@@ -1,0 +1,85 @@
+"""The sweep: look at everything that may have been forgotten, each run by itself, so that one can't keep it from others.
+
+It is run again and again and may be killed anywhere: each unit is one transaction or one hint, and all may be repeated.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+from django.db import connection
+
+from approvals.selectors import waits_past_deadline
+from approvals.services import wait_expire
+from runs.faults import reach
+from runs.selectors import runs_to_look_at, runs_with_unheard_wakeups
+from runs.services import sweep_failures_record
+from runs.wakeups import hint_run
+from runtime.requeue import requeue_woken
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One thing to do for one run."""
+
+    run_id: UUID
+    act: Callable[[], object]
+
+
+def sweep_all() -> None:
+    """Send again every hint that may have been lost: passed deadlines, pending wakeups, queued runs, expired leases.
+
+    What fails for one run is logged, stored for its page, and left for the next sweep. A step whose units could not even
+    be listed is raised once the others are done. Called by the Celery task.
+    """
+    failures: dict[tuple[UUID, str], str] = {}
+    broken: list[Exception] = []
+    for step, units in STEPS.items():
+        try:
+            found = list(units())
+        except Exception as error:
+            logger.exception("sweep: the units of %s can't be listed", step)
+            connection.close_if_unusable_or_obsolete()
+            broken.append(error)
+            continue
+        for unit in found:
+            reach("during_sweep", step)
+            failed = _try(step, unit)
+            if failed:
+                failures[unit.run_id, step] = failed
+    sweep_failures_record(failures)
+    if broken:
+        raise broken[0]
+
+
+def _try(step: str, unit: Unit) -> str:
+    """Do one unit. Returns what went wrong, or nothing."""
+    try:
+        unit.act()
+    except Exception as error:
+        logger.exception("sweep: %s of run %s failed", step, unit.run_id)
+        connection.close_if_unusable_or_obsolete()
+        return f"{type(error).__name__}: {error}"[:500]
+    return ""
+
+
+def _expiries() -> Iterable[Unit]:
+    for wait_id, run_id in waits_past_deadline():
+        yield Unit(run_id, partial(wait_expire, wait_id=wait_id))
+
+
+def _wakeups() -> Iterable[Unit]:
+    for run_id in runs_with_unheard_wakeups():
+        yield Unit(run_id, partial(requeue_woken, run_id))
+
+
+def _hints() -> Iterable[Unit]:
+    for run_id in runs_to_look_at():
+        yield Unit(run_id, partial(hint_run, run_id=run_id))
+
+
+STEPS: dict[str, Callable[[], Iterable[Unit]]] = {"expire": _expiries, "wake": _wakeups, "hint": _hints}
