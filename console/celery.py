@@ -5,9 +5,10 @@ import signal
 from typing import Any
 
 from celery import Celery
-from celery.signals import setup_logging, worker_process_init
+from celery.signals import setup_logging, worker_process_init, worker_shutting_down
 
 from console.processes import die_with_parent
+from runtime.drain import drain_begin
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
@@ -25,3 +26,9 @@ def keep_django_logging(**_: Any) -> None:
 def end_with_worker(**_: Any) -> None:
     """A pool process whose worker was killed ends at once, in the middle of whatever it did, as the worker did."""
     die_with_parent(signal.SIGKILL)
+
+
+@worker_shutting_down.connect
+def drain_pool(**_: Any) -> None:
+    """A worker that was asked to stop waits for its pool processes; this has them stop at their next seam."""
+    drain_begin()

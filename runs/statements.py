@@ -22,7 +22,7 @@ fence AS (
     WHERE l.run_id = %(run)s AND l.owner = %(owner)s AND l.fence = %(fence)s AND l.expires_at > clock_timestamp()
     FOR NO KEY UPDATE)"""
 
-# Facts may always be written under the fence; new work needs `go` as well.
+# Facts may always be written under the fence; new work needs `go` as well. `start` is False where the worker drains.
 GO = """
 want AS (
     SELECT w.unit, w.reserve, w.release, w.spend, w.hold
@@ -32,7 +32,7 @@ purse AS (
     WHERE b.run_id = fence.run_id ORDER BY b.unit FOR NO KEY UPDATE OF b),
 go AS (
     SELECT fence.run_id, fence.fence FROM fence
-    WHERE NOT fence.stop_requested AND NOT EXISTS (
+    WHERE %(start)s AND NOT fence.stop_requested AND NOT EXISTS (
         SELECT 1 FROM want LEFT JOIN purse USING (unit)
         WHERE want.reserve > 0
           AND (purse.room IS NULL OR purse.room + want.release - want.spend - want.hold < want.reserve)))"""

@@ -69,6 +69,16 @@ def park(
     stop(holding)
 
 
+def give_back(holding: Holding) -> None:
+    """Queue the run again between two steps: its worker was asked to stop (X06). No takeover; a stop that came wins."""
+    with held_run(holding) as (run, stopping):
+        if not stopping:
+            run_move(run, RunStatus.QUEUED, cause="DRAIN", actor=worker(holding), fence=holding.fence)
+            hint_run(run_id=run.id)
+            return
+    stop(holding)
+
+
 def adopt(holding: Holding) -> None:
     """Adopt an open stop: request ADOPTED, run STOPPING. Also called by the heartbeat while a call is in flight."""
     with held_run(holding) as (run, stopping):

@@ -11,6 +11,7 @@ from approvals.statements import POLICY
 from checkpoints.statements import OBLIGATION, SAVE
 from receipts.statements import ASK, ASK_AGAIN, CALLS, DISPATCH, RESULT, SEAL
 from runs.statements import ARTIFACT, BUDGET, FENCE, GO, joined, run_statement
+from runtime.drain import draining
 
 _DONE_WHERE_GO = """
 done AS (SELECT go.run_id, go.fence FROM go)"""
@@ -73,6 +74,6 @@ class Written:
 
 
 def write(sql: str, params: dict[str, Any]) -> Written:
-    """Send one step."""
-    held, stopping, go, done, started = run_statement(sql, params)
+    """Send one step. A worker that drains starts nothing new with it."""
+    held, stopping, go, done, started = run_statement(sql, params | {"start": not draining()})
     return Written(bool(held), bool(stopping), bool(go), bool(done), int(started) if started else None)

@@ -3,17 +3,21 @@
 from uuid import UUID
 
 from celery import shared_task
+from celery.exceptions import Reject
 from celery.signals import worker_process_init
 from django.db import connections
 
 from runs.wakeups import LOOK_TASK
+from runtime.drain import draining
 from runtime.loop import drive
 from runtime.sweep import sweep_all
 
 
 @shared_task(name=LOOK_TASK)
 def look(run_id: str) -> None:
-    """Continue one run as far as it goes."""
+    """Continue one run as far as it goes. A worker that drains puts the message back for another one."""
+    if draining():
+        raise Reject(requeue=True)
     drive(UUID(run_id))
 
 

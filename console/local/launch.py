@@ -51,7 +51,9 @@ def launch(options: Options, given: Environment, say: Callable[[str], None]) -> 
         except StopRequested:
             pass
         finally:
-            say("Stopping.")
+            say(
+                f"Stopping. Calls on the wire may answer for {programs.DRAIN_SECONDS:.0f} s; asking once more ends them."
+            )
             supervisor.stop()
             start.withdraw_ready_file()
 

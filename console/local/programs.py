@@ -9,6 +9,9 @@ from pathlib import Path
 
 from console.environment import BASE_DIR
 
+# A worker lets the calls in flight answer or time out; the longest of the tour's tools is given up after this time.
+DRAIN_SECONDS = 20.0
+
 # Waves of stopping: what uses a service goes before the service.
 OURS, SERVICES, DATABASE = range(3)
 
@@ -54,7 +57,7 @@ def worker(name: str, node: str, environment: Mapping[str, str], concurrency: in
     """One Celery worker with a pool of `concurrency` processes. `node` is its unique Celery name, `NAME@HOST`."""
     argv = (sys.executable, "-m", "console.local.celery_process", "worker", node, str(concurrency))
     # Django's system checks load every page and serializer, which a worker does not need; `make check` runs them.
-    return Program(name, argv, {**environment, "CELERY_SKIP_CHECKS": "1"})
+    return Program(name, argv, {**environment, "CELERY_SKIP_CHECKS": "1"}, stop_seconds=DRAIN_SECONDS)
 
 
 def beat(environment: Mapping[str, str]) -> Program:

@@ -62,6 +62,7 @@ class Supervisor:
         self._say = say
         self._children: dict[str, Child] = {}
         self._restarts: dict[str, _Restart] = {}
+        self._hurried = False
 
     def start(self, program: Program) -> None:
         """Start a program that is to run until `stop`. Raises LocalError or OSError."""
@@ -108,7 +109,10 @@ class Supervisor:
                 return
 
     def stop(self) -> None:
-        """Stop every child, wave by wave: asked first, killed when its time is up. Nothing is left afterwards."""
+        """Stop every child, wave by wave: asked first, killed when its time is up. Nothing is left afterwards.
+
+        A signal that asks to stop once more ends the time of our own processes at once.
+        """
         for wave in sorted({child.program.wave for child in self._children.values()}):
             self._stop_wave([child for child in self._children.values() if child.program.wave == wave])
         self._children.clear()
@@ -134,15 +138,18 @@ class Supervisor:
             child.start()
 
     def _stop_wave(self, children: list[Child]) -> None:
+        self._hurried = False
         running = [child for child in children if child.process is not None]
         for child in running:
             child.send(child.program.stop_signal)
         for child in running:
             deadline = time.monotonic() + child.program.stop_seconds
-            while not child.has_ended() and time.monotonic() < deadline:
-                signal.sigtimedwait({signal.SIGCHLD}, _TICK_SECONDS)
+            while not child.has_ended() and time.monotonic() < deadline and not self._hurried:
+                received = signal.sigtimedwait({*self._stop_signals, signal.SIGCHLD}, _TICK_SECONDS)
+                self._hurried = received is not None and received.si_signo in self._stop_signals
             if not child.has_ended():
-                self._say(f"{child.program.name} did not stop in {child.program.stop_seconds:.0f} s and was killed.")
+                waited = "yet" if self._hurried else f"in {child.program.stop_seconds:.0f} s"
+                self._say(f"{child.program.name} did not stop {waited} and was killed.")
                 child.send(signal.SIGKILL)
             child.collect()
 

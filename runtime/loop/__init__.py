@@ -19,7 +19,8 @@ from runs.faults import reach
 from runs.leases import lease_acquire, lease_lock
 from runs.services import refusal_record
 from runs.states import Holding, RefusalKind
-from runtime.ending import adopt, refuse_resume, stop
+from runtime.drain import draining
+from runtime.ending import adopt, give_back, refuse_resume, stop
 from runtime.heartbeat import Heartbeat
 from runtime.loop.act import await_result
 from runtime.loop.route import route
@@ -77,6 +78,9 @@ def _step(session: Session) -> bool:
         raise LeaseLost
     if session.heartbeat.stop_seen and session.sending is None:
         stop(session.holding)
+        return False
+    if draining() and session.sending is None and session.asked is None:
+        give_back(session.holding)
         return False
     try:
         return STEPS[session.snapshot.phase](session)

@@ -2,7 +2,8 @@
 
 from runs.errors import LeaseLost
 from runs.states import HoldReason, RunStatus
-from runtime.ending import park, stop
+from runtime.drain import draining
+from runtime.ending import give_back, park, stop
 from runtime.session import Session
 from runtime.statements import Written
 
@@ -19,6 +20,8 @@ def not_started(session: Session, written: Written) -> bool:
         raise LeaseLost
     if written.stopping:
         stop(session.holding)
+    elif draining():
+        give_back(session.holding)
     elif not written.go:
         park(
             session.holding,

@@ -122,6 +122,19 @@ def test_a_child_that_does_not_stop_is_killed_with_all_it_forked(
     assert said == ["deaf did not stop in 0 s and was killed."]
 
 
+def test_whoever_asks_once_more_waits_no_longer(supervisor: Supervisor, tmp_path: Path, said: list[str]) -> None:
+    ready = tmp_path / "ready"
+    code = (
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"open({str(ready)!r}, 'w').close()\nwhile True: signal.pause()"
+    )
+    supervisor.start(python("deaf", code, stop_seconds=600))
+    supervisor.wait(ready.exists, "the child", 10)
+    signal_main_thread(signal.SIGINT)
+    supervisor.stop()
+    assert said == ["deaf did not stop yet and was killed."]
+
+
 def test_quick_failures_are_retried_less_and_less_often() -> None:
     restart, delays = _Restart(), []
     for _ in range(9):

@@ -110,6 +110,10 @@ class World:
         """kill -9 of a worker with its whole pool; `start_processes` replaces it."""
         self.workers.pop(index).kill()
 
+    def wait_drained(self, worker: Process) -> None:
+        """Wait until a worker that was sent SIGTERM has heard it."""
+        wait_until(lambda: "Warm shutdown" in worker.log(), f"{worker.name} begins to stop")
+
     def stop_beat(self) -> None:
         """Without the clock nothing sends a lost hint again."""
         if self.beat is not None:
