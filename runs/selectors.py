@@ -11,7 +11,7 @@ from accounts.errors import NotFound
 from accounts.selectors import plain_body
 from accounts.states import Actor, Permission
 from runs.models import AgentVersion, Artifact, ControlRequest, Message, Run, RunInput
-from runs.states import LIVE_RUN, OPEN_CONTROL, UNHOLDING_CAUSES
+from runs.states import LIVE_RUN, OPEN_CONTROL, THREAD_ROOT, UNHOLDING_CAUSES
 
 
 def runs_visible(actor: Actor) -> QuerySet[Run]:
@@ -41,9 +41,13 @@ def run_by_admission(*, tenant_id: UUID, admission_key: str) -> Run | None:
 
 
 def thread_live_run(*, tenant_id: UUID, agent_key: str, thread_key: str) -> UUID | None:
-    """The run that is live in a thread, or None (T32)."""
+    """The new or continued run that is live in a thread, or None (T32). Forks and children may live beside it."""
     live = Run.objects.filter(
-        tenant_id=tenant_id, thread__agent__key=agent_key, thread__key=thread_key, status__in=sorted(LIVE_RUN)
+        tenant_id=tenant_id,
+        thread__agent__key=agent_key,
+        thread__key=thread_key,
+        status__in=sorted(LIVE_RUN),
+        origin__in=sorted(THREAD_ROOT),
     )
     return live.values_list("id", flat=True).first()
 

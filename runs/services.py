@@ -28,7 +28,7 @@ from runs.models import (
     SweepFailure,
     Thread,
 )
-from runs.states import ENDED_RUN, OPEN_CONTROL, ControlStatus, HoldReason, RefusalKind, RunStatus
+from runs.states import ENDED_RUN, OPEN_CONTROL, ControlStatus, HoldReason, Origin, RefusalKind, RunStatus
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,25 @@ class NewRun:
     created_by: str
     caps: Mapping[str, int]
     inputs: Mapping[str, tuple[str, bytes]]
+    descent: "Descent | None" = None
+
+
+@dataclass(frozen=True)
+class Descent:
+    """What a run that is not new comes from. A child runs in a thread of its own; the others share their source's."""
+
+    origin: Origin
+    source: Run
+    revision: int | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """The columns of the new run."""
+        shared: dict[str, Any] = {"origin": self.origin, "lineage_id": self.source.lineage_id}
+        if self.origin == Origin.CHILD:
+            return shared | {"parent_run_id": self.source.id, "root_run_id": self.source.root_run_id}
+        if self.origin == Origin.FORKED:
+            return shared | {"forked_from_id": self.source.id, "forked_from_revision": self.revision}
+        return shared | {"continued_from_id": self.source.id}
 
 
 def run_admit(new: NewRun) -> Run:
@@ -75,7 +94,9 @@ def run_admit(new: NewRun) -> Run:
         admission_key=new.admission_key,
         created_by=new.created_by,
     )
-    run.lineage_id = run.id
+    descent = new.descent.fields() if new.descent else {}
+    for name, value in {"lineage_id": run.id, "root_run_id": run.id, **descent}.items():
+        setattr(run, name, value)
     run.save(force_insert=True)
     Lease.objects.create(run=run)
     Budget.objects.bulk_create(Budget(run=run, unit=unit, cap=cap) for unit, cap in new.caps.items())

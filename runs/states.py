@@ -57,6 +57,19 @@ class HoldReason(StrEnum):
     OBLIGATION_OPEN = "OBLIGATION_OPEN"
 
 
+class Origin(StrEnum):
+    """Where a run comes from: nothing, an ended run that it continues, a revision that it forks, or its parent."""
+
+    NEW = "NEW"
+    CONTINUED = "CONTINUED"
+    FORKED = "FORKED"
+    CHILD = "CHILD"
+
+
+# One of these lives per thread; forks and children are exempt (T32).
+THREAD_ROOT = frozenset({"NEW", "CONTINUED"})
+
+
 class RecoveryPolicy(StrEnum):
     RESUME_IN_PLACE = "RESUME_IN_PLACE"
     SETTLE = "SETTLE"

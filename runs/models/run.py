@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import pgtrigger
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from accounts.keys import new_id
 from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, one_of
@@ -13,20 +13,28 @@ from runs.states import (
     ENDED_RUN,
     LIVE_RUN,
     RUN_MOVES,
+    THREAD_ROOT,
     HoldReason,
+    Origin,
     RecoveryPolicy,
     RunStatus,
 )
 
 
 class Run(models.Model):
-    """One admitted execution."""
+    """One admitted execution. `lineage_id` is shared with the runs that it continues, forks, or is a child of (ruling 25)."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
     thread = models.ForeignKey(Thread, on_delete=models.PROTECT, related_name="runs")
     agent_version = models.ForeignKey(AgentVersion, on_delete=models.PROTECT)
     lineage_id = models.UUIDField()
+    origin = models.CharField(max_length=16, db_default=Origin.NEW)
+    root_run_id = models.UUIDField()
+    parent_run = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children")
+    continued_from = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="continuations")
+    forked_from = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="forks")
+    forked_from_revision = models.IntegerField(null=True)
     title = models.CharField(max_length=200)
     status = models.CharField(max_length=16, db_default=RunStatus.QUEUED)
     hold_reason = models.CharField(max_length=32, null=True)
@@ -46,8 +54,35 @@ class Run(models.Model):
             models.UniqueConstraint(fields=["tenant", "id"], name="run_in_tenant"),
             models.UniqueConstraint(fields=["tenant", "admission_key"], name="run_admission_once"),
             models.UniqueConstraint(
-                fields=["thread"], condition=Q(status__in=sorted(LIVE_RUN)), name="one_live_run_per_thread"
+                fields=["thread"],
+                condition=Q(status__in=sorted(LIVE_RUN), origin__in=sorted(THREAD_ROOT)),
+                name="one_live_root_per_thread",
             ),
+            one_of("origin", list(Origin), "run_origin_known"),
+            models.CheckConstraint(
+                condition=Q(origin="CHILD", parent_run__isnull=False) | (~Q(origin="CHILD") & Q(parent_run=None)),
+                name="run_child_has_parent",
+            ),
+            models.CheckConstraint(
+                condition=Q(origin="CONTINUED", continued_from__isnull=False)
+                | (~Q(origin="CONTINUED") & Q(continued_from=None)),
+                name="run_continued_has_source",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    origin="FORKED",
+                    forked_from__isnull=False,
+                    forked_from_revision__isnull=False,
+                    forked_from_revision__gte=1,
+                )
+                | (~Q(origin="FORKED") & Q(forked_from=None, forked_from_revision=None)),
+                name="run_forked_has_source",
+            ),
+            models.CheckConstraint(
+                condition=(Q(origin="CHILD") & ~Q(root_run_id=F("id"))) | (~Q(origin="CHILD") & Q(root_run_id=F("id"))),
+                name="run_child_has_root",
+            ),
+            models.CheckConstraint(condition=~Q(origin="NEW") | Q(lineage_id=F("id")), name="run_new_has_own_lineage"),
             one_of("status", list(RunStatus), "run_status_known"),
             one_of("recovery_policy", list(RecoveryPolicy), "run_policy_known"),
             models.CheckConstraint(
@@ -70,6 +105,13 @@ class Run(models.Model):
         ]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=RUN_MOVES),
+            pgtrigger.ReadOnly(
+                name="origin_frozen",
+                fields=[
+                    *("tenant", "thread", "lineage_id", "origin", "root_run_id", "parent_run"),
+                    *("continued_from", "forked_from", "forked_from_revision", "admission_key"),
+                ],
+            ),
             no_delete(),
         ]
 

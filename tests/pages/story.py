@@ -70,7 +70,7 @@ class Story:
             created_at=self.start,
             status="QUEUED",
         )
-        self.run.lineage_id = self.run.id
+        self.run.lineage_id = self.run.root_run_id = self.run.id
         self.run.save(force_insert=True)
         Lease.objects.create(run=self.run)
         Budget.objects.create(run=self.run, unit="model_calls", cap=40, spent=5, reserved=1)

@@ -30,17 +30,35 @@ class Told:
     def another_run(self, status: str = "QUEUED", **differently: Any) -> Run:
         """A run of a thread of its own, as a row only."""
         thread = Thread.objects.create(tenant=self.run.tenant, agent=self.run.thread.agent, key=str(new_id()))
+        id = new_id()
         usual: dict[str, Any] = {
+            "id": id,
             "tenant": self.run.tenant,
             "thread": thread,
             "agent_version": self.run.agent_version,
-            "lineage_id": new_id(),
+            "lineage_id": id,
+            "root_run_id": id,
             "admission_key": str(new_id()),
             "status": status,
             "hold_reason": "BUDGET" if status == "HELD" else None,
             "ended_at": timezone.now() if status in ENDED_RUN else None,
         }
         return Run.objects.create(**(usual | differently))
+
+    def fork(self, **differently: Any) -> Run:
+        """A fork of the run at its first revision, as a row only."""
+        descent: dict[str, Any] = {"origin": "FORKED", "forked_from": self.run, "forked_from_revision": 1}
+        return self.another_run(**({"lineage_id": self.run.lineage_id} | descent | differently))
+
+    def continuation(self, **differently: Any) -> Run:
+        """A run that continues the run, as a row only."""
+        descent: dict[str, Any] = {"origin": "CONTINUED", "continued_from": self.run, "lineage_id": self.run.lineage_id}
+        return self.another_run(**(descent | differently))
+
+    def child(self, **differently: Any) -> Run:
+        """A child of the run, as a row only."""
+        descent: dict[str, Any] = {"origin": "CHILD", "parent_run": self.run, "root_run_id": self.run.root_run_id}
+        return self.another_run(**({"lineage_id": self.run.lineage_id} | descent | differently))
 
     def another_call(self, status: str = "PROPOSED", **differently: Any) -> ToolCall:
         """A call of the run in a state."""

@@ -75,8 +75,8 @@ def other_value(table: str, column: str) -> str:
     )
     return {
         "uuid": "gen_random_uuid()",
-        "integer": f"{column} + 7",
-        "bigint": f"{column} + 7",
+        "integer": f"coalesce({column}, 0) + 7",
+        "bigint": f"coalesce({column}, 0) + 7",
         "timestamp with time zone": "clock_timestamp() + interval '1 day'",
         "bytea": "'\\x00'::bytea",
     }.get(kind, "'changed'")
@@ -105,6 +105,12 @@ def test_the_envelope_of_a_checkpoint_is_frozen_and_its_body_can_be_purged(told:
     assert_frozen("checkpoints_checkpoint", set(columns_of("checkpoints_checkpoint")) - purgeable, where)
     refused("checkpoint_purge_is_dated", f"UPDATE checkpoints_checkpoint SET body = NULL WHERE {where}")
     sql(f"UPDATE checkpoints_checkpoint SET body = NULL, purged_at = clock_timestamp() WHERE {where}")
+
+
+def test_the_origin_of_a_run_is_frozen(told: Told) -> None:
+    origin = {"tenant_id", "thread_id", "lineage_id", "origin", "root_run_id", "parent_run_id", "continued_from_id"}
+    origin |= {"forked_from_id", "forked_from_revision", "admission_key"}
+    assert_frozen("runs_run", origin, f"id = '{told.run.id}'")
 
 
 def test_the_identity_of_a_call_is_frozen(told: Told) -> None:

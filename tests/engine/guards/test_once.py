@@ -44,7 +44,11 @@ def copied(table: str, where: str, **differently: str) -> str:
         ("checkpoints_checkpoint", "save_id", {"revision": "revision + 1000", "parent_digest": "digest"}),
         ("checkpoints_intent", "intent_version_once", {}),
         ("checkpoints_head", "checkpoints_head_pkey", {"revision": "1", "phase": "'READY_TO_DECIDE'"}),
-        ("runs_run", "run_admission_once", {"id": "gen_random_uuid()", "thread_id": "gen_random_uuid()"}),
+        (
+            "runs_run",
+            "run_admission_once",
+            {"origin": "'CHILD'", "parent_run_id": "id", "thread_id": "gen_random_uuid()"},
+        ),
         ("runs_lease", "runs_lease_pkey", {}),
         ("runs_budget", "budget_unit_once", {}),
         ("runs_budgetentry", "budget_entry_once", {}),
@@ -72,12 +76,35 @@ def test_one_live_call_per_key(told: Told, status: str) -> None:
 
 
 @pytest.mark.parametrize("status", RunStatus)
-def test_one_live_run_per_thread(told: Told, status: str) -> None:
+def test_one_live_root_per_thread(told: Told, status: str) -> None:
     first = told.another_run(status)
     if status in LIVE_RUN:
-        refused_in("one_live_run_per_thread", lambda: told.another_run(thread=first.thread))
+        refused_in("one_live_root_per_thread", lambda: told.another_run(thread=first.thread))
+        refused_in("one_live_root_per_thread", lambda: told.continuation(thread=first.thread))
     else:
         told.another_run(thread=first.thread)
+
+
+def test_forks_and_children_live_beside_the_root_of_their_thread(told: Told) -> None:
+    root = told.another_run()
+    for _ in range(2):
+        told.fork(thread=root.thread)
+        told.child(thread=root.thread)
+
+
+def test_where_a_run_comes_from_fits_its_origin(told: Told) -> None:
+    id, source = new_id(), told.run
+    refused_in("run_origin_known", lambda: told.another_run(origin="BORN"))
+    refused_in("run_child_has_parent", lambda: told.another_run(parent_run=source))
+    refused_in("run_child_has_parent", lambda: told.another_run(origin="CHILD", root_run_id=source.id))
+    refused_in("run_child_has_root", lambda: told.another_run(id=id, origin="CHILD", root_run_id=id, parent_run=source))
+    refused_in("run_child_has_root", lambda: told.another_run(root_run_id=source.id))
+    refused_in("run_continued_has_source", lambda: told.another_run(origin="CONTINUED"))
+    refused_in("run_continued_has_source", lambda: told.fork(continued_from=source))
+    refused_in("run_forked_has_source", lambda: told.another_run(forked_from=source, forked_from_revision=1))
+    refused_in("run_forked_has_source", lambda: told.fork(forked_from_revision=None))
+    refused_in("run_forked_has_source", lambda: told.fork(forked_from_revision=0))
+    refused_in("run_new_has_own_lineage", lambda: told.another_run(lineage_id=source.lineage_id))
 
 
 @pytest.mark.parametrize("status", ControlStatus)
@@ -210,6 +237,7 @@ def test_a_row_that_names_an_object_of_another_tenant_is_refused(told: Told, for
     assert len(keys) >= 20
     theirs = targets(foreign)
     told.another_obligation("OPEN")
+    told.fork(), told.child(), told.continuation()
     for name, table, column, target in keys:
         connection.check_constraints()
         sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")  # what is frozen is another test
