@@ -146,6 +146,7 @@ def _decide(actor: Actor, wait_id: UUID, verdict: DecisionVerdict, seen: Seen, r
             "started_by_same_person": run.created_by == actor.label,
         },
     )
+    reach("inside_decide_tx", str(verdict))
     return Decided(wait.id, str(verdict), actor.label)
 
 

@@ -5,6 +5,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection, transaction
 
+from runs.faults import reach
 from runs.live import hint_changed
 from runs.models import Lease, Run, RunTransition
 from runs.states import Holding, RunStatus
@@ -36,6 +37,7 @@ def lease_acquire(*, run_id: UUID, owner: str) -> Holding | None:
             fence=lease.fence + 1,
         )
         hint_changed(tenant_id=run.tenant_id, run_id=run_id)
+        reach("inside_acquire_tx", "TAKEOVER" if takeover else "ACQUIRED")
     return Holding(run.tenant_id, run_id, owner, lease.fence + 1, takeover)
 
 

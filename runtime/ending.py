@@ -16,6 +16,7 @@ from checkpoints.states import Phase, Trigger
 from receipts.selectors import open_attempts
 from receipts.services import attempt_lost, calls_cancel, receipt_of, unknown_reads_release
 from runs.errors import LeaseLost
+from runs.faults import reach
 from runs.leases import lease_lock
 from runs.services import budget_hold_unknown, refusal_record, run_lock, run_move, stop_adopt
 from runs.states import UNHOLDING_CAUSES, WAKING_CAUSES, Holding, HoldReason, RefusalKind, RunStatus
@@ -92,6 +93,7 @@ def stop(holding: Holding) -> None:
     Calls of unknown outcome stay as they are; they outlive the run (T22).
     """
     adopt(holding)
+    reach("after_stop_adopted")
     with held_run(holding) as (run, _):
         lose_open_attempts(run.id, before_fence=holding.fence + 1, why="the run was stopped before it was asked")
         close_stopped(run, fence=holding.fence, actor=worker(holding), save=True)

@@ -7,6 +7,7 @@ from celery.exceptions import Reject
 from celery.signals import worker_process_init
 from django.db import connections
 
+from runs.faults import reach
 from runs.wakeups import LOOK_TASK
 from runtime.drain import draining
 from runtime.loop import drive
@@ -18,6 +19,7 @@ def look(run_id: str) -> None:
     """Continue one run as far as it goes. A worker that drains puts the message back for another one."""
     if draining():
         raise Reject(requeue=True)
+    reach("after_dequeue")
     drive(UUID(run_id))
 
 

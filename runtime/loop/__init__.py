@@ -56,6 +56,7 @@ def drive(run_id: UUID) -> None:
                 pass
     except LeaseLost:
         _gave_up(holding)
+    reach("after_release")
 
 
 def _gave_up(holding: Holding) -> None:

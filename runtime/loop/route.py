@@ -75,6 +75,7 @@ def _ask_a_person(session: Session, call: Any, ruling: Ruling) -> bool:
             head_lock(run.id)
             prepare_effect(session, call, tool, args)
             _head_awaits_approval(session)
+            reach("inside_wait_tx", call.tool)
             wait_open(
                 call,
                 ruling,

@@ -111,6 +111,7 @@ def _ask(session: Session) -> bool:
         params["ask_id"] = pending.id
     attempt = pending.attempts + 1 if pending else 1
     purse = Purse().reserve(params["ask_id"], attempt, MODEL_RESERVE)
+    reach("before_model_dispatch_commit")
     written = write(ASK_RETRY if pending else ASK_FIRST, params | purse.params())
     if written.started is None:
         return not_started(session, written)

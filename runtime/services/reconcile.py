@@ -18,6 +18,7 @@ from receipts.services import VerdictGiven as GivenVerdict
 from receipts.services import call_lock, verdict_store
 from receipts.states import FollowUp, Verdict, can_reconcile
 from runs.canonical import digest
+from runs.faults import reach
 from runs.leases import lease_lock_any
 from runs.live import hint_changed
 from runs.services import (
@@ -73,6 +74,8 @@ def call_reconcile(*, actor: Actor, call_id: UUID, said: VerdictRequest) -> Reco
     run_id = access_call(actor=actor, id=call_id).run_id
     with transaction.atomic():
         outcome = _reconcile(actor, run_id, call_id, said)
+    if isinstance(outcome, Reconciled):
+        reach("after_verdict_committed", str(said.verdict))
     return audited(outcome, actor, "call.reconcile", "call", call_id)
 
 

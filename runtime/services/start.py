@@ -193,5 +193,6 @@ def _admit(actor: Actor, new: NewRun, wanted: StartRequest) -> UUID:
     audit(actor, "run.start", "run", run.id, {"agent": new.agent_key, "inputs": inputs})
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
     hint_run(run_id=run.id)
+    reach("inside_admit_tx", new.agent_key)
     run_id: UUID = run.id
     return run_id

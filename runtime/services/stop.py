@@ -8,6 +8,7 @@ from django.db import transaction
 from accounts.errors import Refused
 from accounts.states import Actor, Permission
 from runs.canonical import digest
+from runs.faults import reach
 from runs.leases import lease_held, lease_lock_any
 from runs.selectors import access_run
 from runs.services import (
@@ -40,6 +41,8 @@ def run_stop(*, actor: Actor, run_id: UUID, reason: str) -> StopState | Refused:
     access_run(actor=actor, id=run_id)
     with transaction.atomic():
         outcome = _stop(actor, run_id, reason.strip())
+    if isinstance(outcome, StopState):
+        reach("after_stop_committed")
     return audited(outcome, actor, "run.stop", "run", run_id)
 
 
