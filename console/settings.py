@@ -183,7 +183,7 @@ RETRY_BASE_SECONDS = ENV.retry_base_seconds
 MAX_ATTEMPTS = ENV.max_attempts
 FAULT_DIR = ENV.fault_dir
 
-AGENTS = ["runtime.agents.fund_comparison.FundComparison"]
+AGENTS = ["runtime.agents.fund_comparison.FundComparison", "runtime.agents.evidence_search.EvidenceSearch"]
 OUTSIDE_URL = ENV.outside_url
 MODEL_GATEWAY = ENV.model_gateway
 MODEL_BASE_URL = ENV.model_base_url

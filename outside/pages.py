@@ -26,7 +26,7 @@ MODE_WORDS = {
     "busy": "says that it can't now, without executing",
     "twice": "executes twice",
 }
-TARGET_WORDS = {"wiki": "The wiki", "reference": "The reference sheet"}
+TARGET_WORDS = {"wiki": "The wiki", "reference": "The reference sheet", "evidence": "The evidence collection"}
 
 
 def document(title: str, content: str) -> str:
@@ -41,11 +41,14 @@ def document(title: str, content: str) -> str:
 
 def home(counts: dict[str, Any], state: dict[str, Any], posts: Sequence[Post]) -> str:
     """Counts, switches and wiki pages."""
-    parts = ["<p>A wiki and a reference sheet, outside of Signalbox. They count what really happened here.</p>"]
+    parts = [
+        "<p>A wiki, a reference sheet and a collection of evidence, outside of Signalbox. They count what really happened here.</p>"
+    ]
     parts += [_switch_form(target, state[target]) for target in TARGETS]
     parts.append(_option_form(state))
     parts.append(_count_table("Executed on the wiki, per key", counts["wiki"]))
     parts.append(_count_table("Reads of the reference sheet, per key", counts["reference"]))
+    parts.append(_count_table("Searches of the evidence collection, per key", counts["evidence"]))
     pages = dict.fromkeys(post.page for post in posts)
     links = "".join(f'<li><a href="/wiki/pages/{escape(page)}">{escape(page)}</a></li>' for page in pages)
     parts.append(f"<h2>Wiki pages</h2><ul>{links}</ul>" if links else "<h2>Wiki pages</h2><p>None yet.</p>")

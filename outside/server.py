@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from outside import control, pages
+from outside.evidence import search
 from outside.sheet import look_up
-from outside.store import Store, Switch
+from outside.store import TARGETS, Store, Switch
 
 MAX_BODY = 2 * 1024 * 1024
 Answer = tuple[int, dict[str, Any]]
@@ -34,7 +36,7 @@ class Holding:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._generation = 0
-        self._held = {"wiki": 0, "reference": 0}
+        self._held = dict.fromkeys(TARGETS, 0)
 
     def hold(self, target: str, seconds: float) -> None:
         with self._changed:
@@ -83,6 +85,7 @@ class OutsideHandler(BaseHTTPRequestHandler):
                 "/": self._home,
                 "/style.css": lambda: self._send(200, "text/css", pages.STYLE),
                 "/reference": self._reference,
+                "/evidence": self._evidence,
                 "/wiki/posts": self._look_up,
                 "/control": lambda: self._json(200, self.server.store.state()),
                 "/counts": self._counts,
@@ -114,7 +117,7 @@ class OutsideHandler(BaseHTTPRequestHandler):
                 return partial(page, unquote(path.removeprefix(prefix)))
         raise Refused(404, "There is no such page.")
 
-    # ── the sheet and the wiki ──
+    # ── the sheet, the evidence collection and the wiki ──
 
     def _reference(self) -> None:
         key = self.headers.get("Idempotency-Key", "")
@@ -125,6 +128,18 @@ class OutsideHandler(BaseHTTPRequestHandler):
             return 200, {"answers": [look_up(line) for line in lines], "read": total}
 
         self._misbehave("reference", key, read)
+
+    def _evidence(self) -> None:
+        key = self.headers.get("Idempotency-Key", "")
+        query = self._query().get("q", [""])[0].strip()
+        if not query:
+            raise Refused(400, "A search needs words: q is empty.")
+
+        def find() -> Answer:
+            total = self.server.store.record_search(key, query)
+            return 200, {"query": query, "passages": [asdict(found) for found in search(query)], "searched": total}
+
+        self._misbehave("evidence", key, find)
 
     def _post(self) -> None:
         key = self.headers.get("Idempotency-Key", "").strip()

@@ -1,4 +1,4 @@
-"""What the outside world remembers, in one SQLite file: executions, reads, requests and switches. Survives restarts."""
+"""What the outside world remembers, in one SQLite file: executions, reads, searches, requests, switches. Survives restarts."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-TARGETS = ("wiki", "reference")
+TARGETS = ("wiki", "reference", "evidence")
 MODES = ("ok", "drop", "hang", "refuse", "busy", "twice")
 WHEN = ("before", "after", "never")
 
@@ -17,12 +17,14 @@ CREATE TABLE IF NOT EXISTS execution (
     id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, page TEXT NOT NULL, title TEXT NOT NULL,
     body TEXT NOT NULL, at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')));
 CREATE TABLE IF NOT EXISTS reading (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, lines TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS search (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, query TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS request (
     id INTEGER PRIMARY KEY AUTOINCREMENT, target TEXT NOT NULL, key TEXT NOT NULL, mode TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS switch (
     target TEXT PRIMARY KEY, mode TEXT NOT NULL, times INTEGER, execute_when TEXT NOT NULL, hang_seconds REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS option (name TEXT PRIMARY KEY, is_on INTEGER NOT NULL);
-INSERT OR IGNORE INTO switch VALUES ('wiki', 'ok', NULL, 'before', 30), ('reference', 'ok', NULL, 'before', 30);
+INSERT OR IGNORE INTO switch VALUES ('wiki', 'ok', NULL, 'before', 30), ('reference', 'ok', NULL, 'before', 30),
+    ('evidence', 'ok', NULL, 'before', 30);
 INSERT OR IGNORE INTO option VALUES ('deduplicate', 0), ('lookup', 0);
 """
 
@@ -128,16 +130,23 @@ class Store:
         self._all("INSERT INTO reading (key, lines) VALUES (?, ?)", key, json.dumps(lines))
         return int(self._all("SELECT count(*) FROM reading")[0][0])
 
+    def record_search(self, key: str, query: str) -> int:
+        """Count one search of the evidence collection and return the total."""
+        self._all("INSERT INTO search (key, query) VALUES (?, ?)", key, query)
+        return int(self._all("SELECT count(*) FROM search")[0][0])
+
     def counts(self) -> dict[str, Any]:
-        """Raw executions and reads, each in total and per key, and the requests that arrived, in order."""
+        """Raw executions, reads and searches, each in total and per key, and the requests that arrived, in order."""
         executed = dict(self._all("SELECT key, count(*) FROM execution GROUP BY key"))
         read = dict(self._all("SELECT key, count(*) FROM reading GROUP BY key"))
+        searched = dict(self._all("SELECT key, count(*) FROM search GROUP BY key"))
         received: dict[str, list[dict[str, str]]] = {target: [] for target in TARGETS}
         for target, key, mode in self._all("SELECT target, key, mode FROM request ORDER BY id"):
             received[target].append({"key": key, "mode": mode})
         return {
             "wiki": {"total": sum(executed.values()), "keys": executed},
             "reference": {"total": sum(read.values()), "keys": read},
+            "evidence": {"total": sum(searched.values()), "keys": searched},
             "received": received,
         }
 

@@ -254,6 +254,8 @@ class AgentSpec:
     turn_limit: int = 30
     input_labels: Mapping[str, str] = field(default_factory=dict)
     input_help: str = ""
+    # Inputs that are plain text: a person may type them instead of giving a file. The value is a sample to start from.
+    text_inputs: Mapping[str, str] = field(default_factory=dict)
 
 
 class Agent(Protocol):

@@ -27,7 +27,8 @@ from console.uploads import too_big
 from runs.models import RunInput
 from runs.selectors import access_run, artifact_bytes
 from runs.states import RunStatus
-from runtime.services import StartRequest, Upload, goal_revise, run_resume, run_start, run_stop
+from runtime.registry import agents
+from runtime.services import StartRequest, Upload, goal_revise, run_resume, run_start, run_stop, typed_text
 
 NEWEST_FIRST = Order(("created_at", "id"))
 IDEMPOTENCY_KEY = OpenApiParameter(
@@ -47,7 +48,7 @@ class RunQuery(PageQuery):
 
 
 class StartForm(Strict):
-    """The text fields of a start. Every file of the form is an input, under the name of its field."""
+    """The text fields of a start. Every file of the form is an input, and every text that the agent takes as text."""
 
     agent = Text()
     goal = Text(default="")
@@ -73,7 +74,8 @@ START_FORM = {
         "properties": {name: {"type": "string"} for name in ("agent", "goal", "title", "thread")},
         "additionalProperties": {"type": "string", "format": "binary"},
         "required": ["agent"],
-        "description": "Every file is an input of the run under the name of its field; fund_comparison takes a and b.",
+        "description": "Every file is an input of the run under the name of its field; fund_comparison takes a and b. "
+        "An agent's inputs of plain text may stand as text fields too; evidence_search takes claims.",
     }
 }
 
@@ -123,8 +125,8 @@ def _start_request(request: Request) -> StartRequest | Refused:
     fields = QueryDict(mutable=True)
     for name, values in request.POST.lists():
         fields.setlist(name, values)
+    inputs = _typed_inputs(fields, request)
     form = read(StartForm, fields)
-    inputs: dict[str, Upload] = {}
     for name, files in request.FILES.lists():
         if len(files) > 1:
             raise serializers.ValidationError({name: ["It stands more than once."]})
@@ -134,6 +136,19 @@ def _start_request(request: Request) -> StartRequest | Refused:
         inputs[name] = Upload(files[0].name, files[0].read())
     key = request.headers.get("Idempotency-Key")
     return StartRequest(inputs=inputs, **form) if key is None else StartRequest(inputs=inputs, key=key, **form)
+
+
+def _typed_inputs(fields: QueryDict, request: Request) -> dict[str, Upload]:
+    """Take the inputs that are plain text out of the fields of the form, as far as the named agent takes such."""
+    agent = agents().get(fields.get("agent", ""))
+    inputs = {}
+    for name in agent.spec.text_inputs if agent else ():
+        texts = fields.pop(name, [])
+        if len(texts) > 1 or (texts and name in request.FILES):
+            raise serializers.ValidationError({name: ["It stands more than once."]})
+        if texts:
+            inputs[name] = typed_text(texts[0])
+    return inputs
 
 
 class OneRun(ApiView):

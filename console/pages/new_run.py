@@ -1,4 +1,4 @@
-"""Starting a run in the browser: an agent, its files, a goal."""
+"""Starting a run in the browser: an agent, its files or texts, a goal."""
 
 from uuid import uuid4
 
@@ -13,7 +13,7 @@ from accounts.states import Actor, Permission
 from console.pages.room import page, respond
 from runtime.contracts import AgentSpec
 from runtime.registry import agents
-from runtime.services import GOAL_LIMIT, NAME_LIMIT, Started, StartRequest, Upload, run_start
+from runtime.services import GOAL_LIMIT, NAME_LIMIT, Started, StartRequest, Upload, run_start, typed_text
 
 FILE_LIMIT = 8 * 1024 * 1024
 PANELS = {"new-refusal": "pages/runs/refusal.html"}
@@ -32,23 +32,34 @@ def run_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
 
 
 def _wanted(request: HttpRequest) -> StartRequest:
-    """What the form asks for. A file that was not chosen is left out, so that the agent names it."""
+    """What the form asks for. An input that was not given is left out, so that the agent names it."""
     files = {name: file for name, file in request.FILES.items() if not isinstance(file, list)}
+    uploads = {
+        name.removeprefix("file-"): Upload(file.name or name, file.read())
+        for name, file in files.items()
+        if name.startswith("file-")
+    }
+    typed = {name: typed_text(text) for name, text in _typed(request).items()}
     return StartRequest(
         agent=request.POST.get("agent", ""),
-        inputs={
-            name.removeprefix("file-"): Upload(file.name or name, file.read())
-            for name, file in files.items()
-            if name.startswith("file-")
-        },
+        inputs=typed | uploads,
         goal=request.POST.get("goal", "").replace("\r\n", "\n"),
         title=request.POST.get("title", "").strip(),
         key=request.POST.get("key", ""),
     )
 
 
+def _typed(request: HttpRequest) -> dict[str, str]:
+    """What was typed, by the name of its input. An empty field counts as not given."""
+    fields = ((name.removeprefix("text-"), text) for name, text in request.POST.items() if name.startswith("text-"))
+    return {name: str(text).replace("\r\n", "\n") for name, text in fields if str(text).strip()}
+
+
 def _fits(request: HttpRequest) -> Refused | None:
     """Why an upload is not even read, or None."""
+    for name in _typed(request):
+        if f"file-{name}" in request.FILES:
+            return Invalid({"field": name, "reason": "it was typed and given as a file; keep one of the two."})
     for name, file in request.FILES.items():
         if not isinstance(file, list) and (file.size or 0) > FILE_LIMIT:
             limit = FILE_LIMIT // (1024 * 1024)
@@ -68,7 +79,7 @@ def _form(request: HttpRequest, actor: Actor, refused: Refused | None) -> HttpRe
     context = {
         "specs": [agent.spec for agent in agents().values()],
         "spec": spec,
-        "files": [(name, spec.input_labels.get(name, name)) for name in spec.input_names],
+        "inputs": [_given(request, spec, name) for name in spec.input_names],
         "goal": request.POST.get("goal", spec.default_goal),
         "title": request.POST.get("title", ""),
         "key": request.POST.get("key") or str(uuid4()),
@@ -78,6 +89,17 @@ def _form(request: HttpRequest, actor: Actor, refused: Refused | None) -> HttpRe
         "title_limit": NAME_LIMIT,
     }
     return respond(request, actor, "pages/runs/new.html", context, PANELS, refused.status if refused else 200)
+
+
+def _given(request: HttpRequest, spec: AgentSpec, name: str) -> dict[str, object]:
+    """One input of the form. A text that was typed is kept; `?sample=1` fills in the agent's sample."""
+    sample = spec.text_inputs.get(name, "") if request.GET.get("sample") else ""
+    return {
+        "name": name,
+        "label": spec.input_labels.get(name, name),
+        "is_text": name in spec.text_inputs,
+        "text": request.POST.get(f"text-{name}", sample),
+    }
 
 
 def _spec(key: str) -> AgentSpec:

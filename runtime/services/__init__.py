@@ -9,7 +9,7 @@ from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
 from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcile
 from runtime.services.release import Released, obligation_release
 from runtime.services.resume import Resumed, run_resume
-from runtime.services.start import InputRefused, Started, StartRequest, UnknownAgent, Upload, run_start
+from runtime.services.start import InputRefused, Started, StartRequest, UnknownAgent, Upload, run_start, typed_text
 from runtime.services.stop import StopState, run_stop
 
 __all__ = [
@@ -34,4 +34,5 @@ __all__ = [
     "run_resume",
     "run_start",
     "run_stop",
+    "typed_text",
 ]

@@ -61,6 +61,11 @@ class Upload:
     data: bytes
 
 
+def typed_text(text: str) -> Upload:
+    """An input that was typed instead of given as a file."""
+    return Upload("typed text", text.encode())
+
+
 @dataclass(frozen=True)
 class Started:
     """A run exists and is queued. `new` is False when an earlier request with the same key had made it."""

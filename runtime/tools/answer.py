@@ -1,4 +1,4 @@
-"""t4: the first draft, published on the console at once. Its only effect is rows of this database."""
+"""t4: a report, published on the console at once. Its only effect is rows of this database."""
 
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
@@ -13,15 +13,8 @@ from runtime.tools.base import PlainTool, expect
 SLUG = "overlap"
 COMPLETED = {"readOnly": True}
 
-Title = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=200,
-        pattern=r"^\S[^\x00-\x1f\x7f]*$",
-        description="One line. No numbers but those in the funds' names and days.",
-    ),
-]
+TitleText = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^\S[^\x00-\x1f\x7f]*$")]
+Title = Annotated[TitleText, Field(description="One line. No numbers but those in the funds' names and days.")]
 Summary = Annotated[
     str,
     Field(
@@ -38,46 +31,69 @@ Body = Annotated[
 ]
 
 
-class SendAnswerPartArguments(Arguments):
-    version: Literal[1] = Field(description="The version of the report. The first draft is 1.")
-    title: Title
+class AnswerPartArguments(Arguments):
+    version: Literal[1] = Field(description="The version of the report. The first one is 1.")
+    title: TitleText
     summary: Summary
     body: Body = ""
 
 
-class SendAnswerPart(PlainTool):
-    """Writes report version 1. Committed together with its result, so a missing result means that it did not happen."""
+class AnswerPart(PlainTool):
+    """Writes report version 1. Committed together with its result, so a missing result means that it did not happen.
+
+    A subclass says what the report is called (`slug`) and what stands in it (`compose`).
+    """
 
     key: ClassVar[str] = "send_answer_part"
     version: ClassVar[str] = "1"
-    description: ClassVar[str] = (
-        "Publish the first draft of the report on the console, before the missing material is there."
-    )
     effect_class: ClassVar[EffectClass] = EffectClass.QUERYABLE
     timeout_seconds: ClassVar[float] = 10.0
-    arguments: ClassVar[type[Arguments]] = SendAnswerPartArguments
     local: ClassVar[bool] = True
+    slug: ClassVar[str]
+
+    def compose(self, part: AnswerPartArguments, results: Sequence[PriorResult]) -> str:
+        """The body in Markdown, with a link from each number to its receipt. Deterministic in the stored results.
+
+        Raises ArgumentsRefused for a result that is missing or a title that can't stand.
+        """
+        raise NotImplementedError
 
     def complete(self, args: Arguments, results: Sequence[PriorResult]) -> Arguments:
-        """Fill in the body, which links each number to its receipt. Refuses a body of the model's own."""
-        draft = expect(args, SendAnswerPartArguments)
-        report.check_title(draft.title, results)
-        body = report.body(results, draft.summary, cite=report.linked, reference=False)
-        return draft.model_copy(update={"body": filled(draft.body, body)})
+        """Fill in the body. Refuses a body of the model's own."""
+        part = expect(args, AnswerPartArguments)
+        return part.model_copy(update={"body": filled(part.body, self.compose(part, results))})
 
     def step_label(self, args: Arguments) -> str:
-        return f"v{expect(args, SendAnswerPartArguments).version}"
+        return f"v{expect(args, AnswerPartArguments).version}"
 
     def run(self, context: ToolContext, args: Arguments) -> ToolOutcome:
         """The report version to be stored."""
-        draft = expect(args, SendAnswerPartArguments)
-        version = ReportDraft(SLUG, draft.title, draft.body, report.source_calls(draft.body))
-        value = {"slug": SLUG, "version": draft.version, "title": draft.title}
-        return ToolOutcome(value, target=f"report:{SLUG}", report=version)
+        part = expect(args, AnswerPartArguments)
+        version = ReportDraft(self.slug, part.title, part.body, report.source_calls(part.body))
+        value = {"slug": self.slug, "version": part.version, "title": part.title}
+        return ToolOutcome(value, target=f"report:{self.slug}", report=version)
 
     def probe(self, context: ToolContext, args: Arguments) -> ToolOutcome | bool | None:
         """Its rows are committed with its result: no result, no rows."""
         return False
+
+
+class SendAnswerPartArguments(AnswerPartArguments):
+    title: Title
+
+
+class SendAnswerPart(AnswerPart):
+    """The first draft of a fund comparison."""
+
+    description: ClassVar[str] = (
+        "Publish the first draft of the report on the console, before the missing material is there."
+    )
+    arguments: ClassVar[type[Arguments]] = SendAnswerPartArguments
+    slug: ClassVar[str] = SLUG
+
+    def compose(self, part: AnswerPartArguments, results: Sequence[PriorResult]) -> str:
+        report.check_title(part.title, results)
+        return report.body(results, part.summary, cite=report.linked, reference=False)
 
 
 def filled(given: str, computed: str) -> str:

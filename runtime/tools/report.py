@@ -92,7 +92,7 @@ def body(results: Sequence[PriorResult], summary: str, *, cite: Cite, reference:
         *_alone(names, shared, cite),
         *_without_ticker(names, (a, b), sheet, cite, reference),
         *_notes(names, (a, b), shared, cite),
-        *_summary(summary),
+        *model_text(summary),
         *_receipts([a, b, shared, *([sheet] if sheet else [])], cite),
         *_label((a, b)),
     ]
@@ -217,7 +217,8 @@ def _notes(
     yield ""
 
 
-def _summary(summary: str) -> Iterator[str]:
+def model_text(summary: str) -> Iterator[str]:
+    """The model's own words, marked as such."""
     yield "## Text from the model"
     yield ""
     yield "Nobody has checked it. It is shown as written and decides nothing."

@@ -157,6 +157,19 @@ def test_a_run_is_started_with_files(doors: Doors) -> None:
     assert AuditEvent.objects.filter(object_id=run["id"], action="run.start", detail__door="api").exists()
 
 
+def test_a_run_is_started_with_a_typed_text(doors: Doors) -> None:
+    text = "The first claim here.\nThe second claim here."
+    response = doors.start({"agent": "evidence_search", "claims": text})
+    assert response.status_code == 201, response.content
+    [given] = response.json()["inputs"]
+    assert (given["name"], given["size"]) == ("claims", len(text))
+    file = SimpleUploadedFile("claims.txt", text.encode())
+    assert doors.start({"agent": "evidence_search", "claims": file}).status_code == 201
+    twice = {"agent": "evidence_search", "claims": [text, text]}
+    assert problem(doors.start(twice), 400, "INVALID")["facts"]["field"] == "claims"
+    assert problem(doors.start(form(claims=text)), 400, "INVALID")["facts"]["field"] == "claims"
+
+
 def test_the_same_key_gives_the_same_run_and_another_tenant_its_own(doors: Doors) -> None:
     first = doors.start(form(), **{"Idempotency-Key": "once"})
     again = doors.start(form(), **{"Idempotency-Key": "once"})
@@ -195,7 +208,7 @@ def test_a_file_that_cannot_be_read_starts_nothing(doors: Doors) -> None:
     answer = doors.start(form(b=SimpleUploadedFile("b.csv", b"nothing,of,use\n1,2,3\n")))
     assert "B" in problem(answer, 400, "INPUT_REFUSED")["detail"]
     answer = doors.start(form(agent="nobody"))
-    assert problem(answer, 400, "UNKNOWN_AGENT")["facts"]["known"] == "fund_comparison"
+    assert problem(answer, 400, "UNKNOWN_AGENT")["facts"]["known"] == "evidence_search, fund_comparison"
     assert Run.objects.count() == before
 
 

@@ -165,6 +165,18 @@ def test_a_start_says_which_file_and_what_is_wrong(tmp_path: Path, files: tuple[
     assert Run.objects.count() == before
 
 
+def test_an_input_that_is_text_may_be_typed(tmp_path: Path) -> None:
+    start = ("runs", "start", "evidence_search", *AS, "--json")
+    claims = ("--text", "claims=The first claim here.")
+    ran = manage(*start, *claims)
+    assert ran.code == 0 and ran.json["inputs"][0]["filename"] == "typed text"
+    (tmp_path / "claims.txt").write_text("The first claim here.")
+    assert manage(*start, "--file", f"claims={tmp_path}/claims.txt").code == 0
+    assert manage(*start, *claims, "--file", f"claims={tmp_path}/claims.txt").code == 2
+    assert manage(*start, "--text", "claims").code == 2
+    refused(manage(*start, "--text", "claims=short"), "INPUT_REFUSED")
+
+
 def test_the_same_key_starts_one_run(files: tuple[str, ...]) -> None:
     start = ("runs", "start", "fund_comparison", *files, "--key", "by hand", *AS, "--json")
     first, second = manage(*start).json, manage(*start).json

@@ -20,7 +20,11 @@ from tests.services import Services, cloned_database
 
 # Leases last until a test lets them expire, retries do not wait, and no page listens.
 ENGINE_SETTINGS = {
-    "AGENTS": ["runtime.agents.fund_comparison.FundComparison", *AGENTS],
+    "AGENTS": [
+        "runtime.agents.fund_comparison.FundComparison",
+        "runtime.agents.evidence_search.EvidenceSearch",
+        *AGENTS,
+    ],
     "LEASE_TTL_SECONDS": 120,
     "RETRY_BASE_SECONDS": 0.001,
     "LIVE_HINTS": False,

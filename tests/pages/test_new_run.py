@@ -1,5 +1,6 @@
 """Starting a run in the browser: a refusal stores nothing and keeps what was typed; a repeated post starts one run."""
 
+from html import unescape
 from typing import Any, cast
 from uuid import uuid4
 
@@ -9,6 +10,8 @@ from django.http import HttpResponse
 
 from console.pages import new_run
 from runs.models import Run, RunInput
+from runs.selectors import run_inputs
+from runtime.agents.evidence_search import EvidenceSearch
 from tests.pages.conftest import Member
 
 GOOD = {
@@ -95,3 +98,49 @@ def test_a_viewer_is_told_why_not(mo: Member, viewer: Member) -> None:
     assert "Your roles do not hold the permission “start”." in answer.content.decode()
     assert start(viewer, GOOD).status_code == 403
     assert not Run.objects.exists()
+
+
+# ── an agent whose input is text ─────────────────────────────────────────────
+
+
+def claims(mo: Member, typed: str | None = None, file: bytes | None = None, **more: Any) -> HttpResponse:
+    text = {} if typed is None else {"text-claims": typed}
+    return start(mo, {} if file is None else {"claims": file}, agent="evidence_search", **text, **more)
+
+
+def test_a_typed_text_is_an_input(mo: Member) -> None:
+    answer = claims(mo, "The first claim here.\r\nThe second claim here.\r\n")
+    run = Run.objects.get()
+    assert answer["Location"] == f"/runs/{run.id}/"
+    given = RunInput.objects.get()
+    assert (given.name, given.filename) == ("claims", "typed text")
+    assert run_inputs(run) == {"claims": b"The first claim here.\nThe second claim here.\n"}
+
+
+def test_the_same_text_may_come_as_a_file(mo: Member) -> None:
+    claims(mo, "  \r\n", file=b"The first claim here.")
+    assert run_inputs(Run.objects.get()) == {"claims": b"The first claim here."}
+
+
+@pytest.mark.parametrize(
+    ("typed", "file", "says"),
+    [
+        (None, None, "The claims are missing"),
+        ("", None, "The claims are missing"),
+        ("The first claim here.\nshort", None, "Line 2 has 5 characters"),
+        ("The first claim here.", b"The second claim here.", "typed and given as a file"),
+    ],
+)
+def test_a_text_that_is_refused_is_kept(mo: Member, typed: str | None, file: bytes | None, says: str) -> None:
+    answer = claims(mo, typed, file)
+    html = answer.content.decode()
+    assert answer.status_code == 400
+    assert says in html
+    assert f"{typed or ''}</textarea>" in html
+    assert not Run.objects.exists()
+
+
+def test_the_sample_is_filled_in_on_request(mo: Member) -> None:
+    sample = EvidenceSearch.spec.text_inputs["claims"]
+    assert sample in unescape(mo.get("/runs/new/?agent=evidence_search&sample=1"))
+    assert sample not in unescape(mo.get("/runs/new/?agent=evidence_search"))

@@ -124,8 +124,8 @@ class World:
         """Take back orders that nobody took, and have the outside world behave."""
         for order in self.stack.fault_dir.iterdir():
             order.unlink()
-        self.tell_outside(mode="ok")
-        self.tell_outside(mode="ok", **{"for": "reference"})
+        for target in ("wiki", "reference", "evidence"):
+            self.tell_outside(mode="ok", **{"for": target})
 
     def kill_at(self, point: str, subject: str = "") -> Order:
         """Have the next process that reaches the point SIGKILL itself."""

@@ -16,7 +16,7 @@ from console.records.runs import RunDetail, RunRecord, run_with_parts, runs_with
 from console.uploads import MAX_INPUT_BYTES, too_big
 from runs.selectors import access_run
 from runs.states import RunStatus
-from runtime.services import StartRequest, Upload, goal_revise, run_resume, run_start, run_stop
+from runtime.services import StartRequest, Upload, goal_revise, run_resume, run_start, run_stop, typed_text
 
 HEADS = ("ID", "STATUS", "PHASE", "REVISION", "STARTED", "TITLE")
 AWAIT_SECONDS = 300.0
@@ -34,6 +34,14 @@ def named_file(text: str) -> tuple[str, Path]:
     if not (name and found and path):
         raise ArgumentTypeError(f"give NAME=PATH, not {text!r}")
     return name, Path(path)
+
+
+def named_text(text: str) -> tuple[str, str]:
+    """An input that is typed: NAME=TEXT."""
+    name, found, words = text.partition("=")
+    if not (name and found and words):
+        raise ArgumentTypeError(f"give NAME=TEXT, not {text!r}")
+    return name, words
 
 
 def statuses(text: str) -> tuple[RunStatus, ...]:
@@ -85,6 +93,14 @@ class Command(Noun):
             metavar="NAME=PATH",
             help="an input; may stand often",
         )
+        starting.add_argument(
+            "--text",
+            type=named_text,
+            action="append",
+            default=[],
+            metavar="NAME=TEXT",
+            help="an input that is typed; may stand often",
+        )
         starting.add_argument("--goal", default="", help="what the run is for (the agent's own goal)")
         starting.add_argument("--title", default="", help="what the run is called (made of the inputs)")
         starting.add_argument("--thread", default="", help="the thread that the run continues (one of its own)")
@@ -97,11 +113,12 @@ class Command(Noun):
         return parser
 
     def start(self, asked: Asked) -> Shown | Refused:
-        inputs: dict[str, Upload] = {}
-        for name, path in asked["file"]:
-            if name in inputs:
-                raise Usage(f"--file {name}= stands more than once.")
-            inputs[name] = _upload(name, path)
+        named = [name for name, _ in (*asked["file"], *asked["text"])]
+        twice = next((name for name in named if named.count(name) > 1), None)
+        if twice is not None:
+            raise Usage(f"The input {twice}= stands more than once.")
+        inputs = {name: _upload(name, path) for name, path in asked["file"]}
+        inputs |= {name: _typed(text) for name, text in asked["text"]}
         key = {} if asked["key"] is None else {"key": asked["key"]}
         words = {name: asked[name] for name in ("goal", "title", "thread")}
         outcome = run_start(actor=asked.actor, wanted=StartRequest(asked["agent"], inputs, **words, **key))
@@ -144,6 +161,13 @@ class Command(Noun):
     def _shown(self, asked: Asked, id: UUID) -> Shown:
         record = RunDetail(run_with_parts(access_run(actor=asked.actor, id=id))).data
         return Shown(record, _text(record))
+
+
+def _typed(text: str) -> Upload:
+    try:
+        return typed_text(text)
+    except UnicodeEncodeError as error:
+        raise Usage("A typed input has to be text.") from error
 
 
 def _upload(name: str, path: Path) -> Upload:
