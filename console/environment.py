@@ -33,6 +33,8 @@ class Environment(BaseSettings):
     var_dir: Path = BASE_DIR / "var"
     postgres_bin: Path | None = None
     db_pool: bool = True
+    liveness: bool = True
+    liveness_database_url: str = ""
     log_level: str = "INFO"
 
     lease_ttl_seconds: float = 15.0

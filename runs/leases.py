@@ -1,5 +1,6 @@
 """The lease of a run: acquire, renew, check, release. Only the database's clock counts, and only the fence decides."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.conf import settings
@@ -11,11 +12,12 @@ from runs.models import Lease, Run, RunTransition
 from runs.states import Holding, RunStatus
 
 
-def lease_acquire(*, run_id: UUID, owner: str) -> Holding | None:
+def lease_acquire(*, run_id: UUID, owner: str, lock_key: int | None = None) -> Holding | None:
     """Take the lease of a run that is to be continued, with a fence one higher. None when there is nothing to take.
 
     A free lease of a QUEUED run starts it; an expired lease of a RUNNING or STOPPING run is a takeover, counted and
-    recorded as a transition. Called by workers only (T16: the lease comes before the authoritative read).
+    recorded as a transition. Called by workers only (T16: the lease comes before the authoritative read). `lock_key` is the
+    advisory lock that the caller's process holds while it lives.
     """
     with transaction.atomic():
         lease = _lock_takeable(run_id)
@@ -25,7 +27,7 @@ def lease_acquire(*, run_id: UUID, owner: str) -> Holding | None:
         if run.status not in (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.STOPPING):
             return None
         takeover = run.status != RunStatus.QUEUED
-        _take(run_id, owner)
+        _take(run_id, owner, lock_key)
         status = RunStatus.RUNNING if run.status == RunStatus.QUEUED else RunStatus(run.status)
         Run.objects.filter(id=run_id).update(status=status, takeovers=run.takeovers + int(takeover))
         RunTransition.objects.create(
@@ -50,13 +52,13 @@ def _lock_takeable(run_id: UUID) -> Lease | None:
     return next(iter(found), None)
 
 
-def _take(run_id: UUID, owner: str) -> None:
+def _take(run_id: UUID, owner: str, lock_key: int | None) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE runs_lease SET fence = fence + 1, owner = %s, acquired_at = clock_timestamp(), "
-            "renewed_at = clock_timestamp(), expires_at = clock_timestamp() + %s * interval '1 second' "
+            "renewed_at = clock_timestamp(), expires_at = clock_timestamp() + %s * interval '1 second', lock_key = %s "
             "WHERE run_id = %s",
-            [owner, settings.LEASE_TTL_SECONDS, run_id],
+            [owner, settings.LEASE_TTL_SECONDS, lock_key, run_id],
         )
 
 
@@ -94,7 +96,7 @@ def lease_lock_any(run_id: UUID) -> Lease:
 
 def lease_release(run_id: UUID) -> None:
     """Free the lease, in the transaction that parks or ends the run. The fence stays."""
-    Lease.objects.filter(run_id=run_id).update(owner=None, expires_at=None, renewed_at=None)
+    Lease.objects.filter(run_id=run_id).update(owner=None, expires_at=None, renewed_at=None, lock_key=None)
 
 
 def lease_pass(run_id: UUID, person: str) -> int:
@@ -108,6 +110,26 @@ def lease_pass(run_id: UUID, person: str) -> int:
         fence: int = cursor.fetchone()[0]
     lease_release(run_id)
     return fence
+
+
+def leases_end(*, lock_key: int) -> Sequence[UUID]:
+    """End the time of every lease whose holder had this advisory lock. Called by the watcher only, while it has the lock.
+
+    Owner and fence stay: what follows is an ordinary takeover of an expired lease. One transaction a run (ruling 13).
+    Returns the runs, for their hints.
+    """
+    held = Lease.objects.filter(lock_key=lock_key, owner__isnull=False)
+    return [run_id for run_id in held.values_list("run_id", flat=True) if _end(run_id, lock_key)]
+
+
+def _end(run_id: UUID, lock_key: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE runs_lease SET expires_at = clock_timestamp() "
+            "WHERE run_id = %s AND lock_key = %s AND expires_at > clock_timestamp()",
+            [run_id, lock_key],
+        )
+        return bool(cursor.rowcount)
 
 
 def lease_held(lease: Lease) -> bool:

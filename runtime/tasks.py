@@ -10,6 +10,7 @@ from django.db import connections
 from runs.faults import reach
 from runs.wakeups import LOOK_TASK
 from runtime.drain import draining
+from runtime.liveness.lock import liveness_begin
 from runtime.loop import drive
 from runtime.sweep import sweep_all
 
@@ -31,5 +32,6 @@ def sweep() -> None:
 
 @worker_process_init.connect
 def forget_parent_connections(**_: object) -> None:
-    """A forked pool process must not share its parent's database sessions."""
+    """A forked pool process must not share its parent's database sessions. It gets a lock of its own."""
     connections.close_all()
+    liveness_begin()

@@ -118,6 +118,10 @@ class Stack:
         """Start the clock that makes workers sweep."""
         return self._start(programs.beat(self.environment))
 
+    def start_watcher(self) -> Process:
+        """Start the watcher, which ends the leases of workers that die."""
+        return self._start(programs.watcher(self.environment))
+
     def start_web(self) -> Process:
         """Start the web server on a free port and wait until it answers; `url` is its address, with a slash."""
         with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -122,7 +122,15 @@ def answers(url: str) -> int:
         return error.code
 
 
-PARTS = ("console.local.web", "celery_process worker", "celery_process beat", "bin/postgres", "valkey-", "-m outside")
+PARTS = (
+    "console.local.web",
+    "celery_process worker",
+    "celery_process beat",
+    "manage.py watch",
+    "bin/postgres",
+    "valkey-",
+    "-m outside",
+)
 
 
 def test_one_command_starts_everything_and_a_signal_stops_it(up: Up) -> None:

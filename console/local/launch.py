@@ -101,6 +101,8 @@ class _Start:
         broker_url = self.environment["SIGNALBOX_BROKER_URL"]
         self.supervisor.wait(partial(workers_answer, broker_url, nodes), "A worker", _START_SECONDS)
         self.supervisor.start(programs.beat(self.environment))
+        if self.given.liveness:
+            self.supervisor.start(programs.watcher(self.environment))
         self._announce(secrets["password"])
 
     def withdraw_ready_file(self) -> None:

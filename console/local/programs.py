@@ -65,6 +65,11 @@ def beat(environment: Mapping[str, str]) -> Program:
     return Program("beat", (sys.executable, "-m", "console.local.celery_process", "beat"), environment)
 
 
+def watcher(environment: Mapping[str, str]) -> Program:
+    """The watcher, which has the runs of a worker that dies taken over at once."""
+    return management("watcher", "watch", environment=environment)
+
+
 def outside(store: Path, ready_file: Path, environment: Mapping[str, str], port: int = 0) -> Program:
     """The tour's outside world. It writes {"url": ...} to `ready_file` when it answers; port 0 is any free one."""
     argv = (

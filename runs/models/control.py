@@ -29,6 +29,8 @@ class Lease(models.Model):
     renewed_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField(null=True)
     step_deadline = models.DateTimeField(null=True)
+    # The advisory lock that the holder's process has; None where only the time counts (the liveness hint).
+    lock_key = models.IntegerField(null=True)
     stop_requested = models.BooleanField(db_default=False)
 
     class Meta:

@@ -22,6 +22,7 @@ from runs.states import Holding, RefusalKind
 from runtime.drain import draining
 from runtime.ending import adopt, give_back, refuse_resume, stop
 from runtime.heartbeat import Heartbeat
+from runtime.liveness.lock import liveness_key
 from runtime.loop.act import await_result
 from runtime.loop.route import route
 from runtime.loop.think import think
@@ -45,7 +46,7 @@ STEPS: dict[str, Callable[[Session], bool]] = {
 
 def drive(run_id: UUID) -> None:
     """Continue a run as far as it goes. A no-op when there is nothing to take. Called by the Celery task only."""
-    holding = lease_acquire(run_id=run_id, owner=owner_name())
+    holding = lease_acquire(run_id=run_id, owner=owner_name(), lock_key=liveness_key())
     if holding is None:
         return
     reach("after_acquire")

@@ -125,6 +125,7 @@ class Verb:
 _STALE = ("--approve", "--revision", "1", "--digest", "0", "--args-digest", "0", "--reason", "walked")
 VERBS: dict[tuple[str, ...], Verb | str] = {
     ("up",): INSTALLATION,
+    ("watch",): INSTALLATION,
     ("tour",): INSTALLATION,
     ("members", "list"): INSTALLATION,
     ("members", "set"): INSTALLATION,
