@@ -14,7 +14,7 @@ from django.utils.crypto import constant_time_compare
 from accounts.codec import NONCE_BYTES, seal, unseal, wrapping_key
 from accounts.errors import NotFound
 from accounts.models import ApiToken, AuditEvent, DataKey, Membership, User
-from accounts.states import Actor
+from accounts.states import Actor, Permission, permissions_of
 
 
 def actor_of(*, user: User, door: str, tenant_slug: str | None = None) -> Actor:
@@ -42,6 +42,22 @@ def actor_named(*, username: str, door: str) -> Actor:
     if user is None:
         raise NotFound
     return actor_of(user=user, door=door)
+
+
+def still_may(*, tenant_id: UUID, label: str, permission: Permission) -> bool:
+    """True while the person that a record names (`person:NAME`) is an active member who holds the permission (guard 10).
+
+    In a transaction it keeps membership and account as they are until the commit. What is no person is nobody's authority.
+    """
+    kind, _, username = label.partition(":")
+    if kind != "person":
+        return False
+    found = Membership.objects.raw(
+        "SELECT m.* FROM accounts_membership m JOIN accounts_user u ON u.id = m.user_id "
+        "WHERE m.tenant_id = %s AND u.username = %s AND u.is_active FOR SHARE",
+        [tenant_id, username],
+    )
+    return any(permission in permissions_of(frozenset(membership.roles)) for membership in found)
 
 
 def token_by_digest(digest: str) -> ApiToken | None:

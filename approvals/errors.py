@@ -49,6 +49,12 @@ class Superseded(Refused):
     code = "STALE_REVISION"
 
 
+class GroundWithdrawn(Refused):
+    """Nothing was decided. The run rests on the {kind} “{statement}”, which {by} withdrew at {at}."""
+
+    code = "COMMITMENT_WITHDRAWN"
+
+
 class SelfApproval(Refused):
     """Nothing was decided. {actor} started this run, and this tenant does not let the starter decide."""
 

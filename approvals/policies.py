@@ -17,8 +17,15 @@ class Ruling:
     version: str = POLICY_VERSION
 
 
-def rule_on(*, tool_known: bool, effect_class: str, local: bool) -> Ruling:
-    """Rule on one call by what its tool declares. An undeclared tool is denied."""
+RULE_LIMIT = 400
+
+
+def rule_on(*, tool_known: bool, effect_class: str, local: bool, forbidden_by: str = "") -> Ruling:
+    """Rule on one call by what its tool declares and what the run carries. An undeclared tool is denied, and so is what
+    a constraint of the run forbids, in whose words `forbidden_by` says it.
+    """
+    if forbidden_by:
+        return Ruling(PolicyOutcome.DENY, f"Rule 0: the run accepted the constraint “{forbidden_by[:RULE_LIMIT]}”.")
     if not tool_known:
         return Ruling(PolicyOutcome.DENY, "Rule 1: the tool is not part of this agent's version.")
     if effect_class == "READ_ONLY":

@@ -20,6 +20,7 @@ from approvals.errors import (
     CheckpointChanged,
     CheckpointDiffers,
     Expired,
+    GroundWithdrawn,
     RunStopped,
     SelfApproval,
     StaleRevision,
@@ -30,7 +31,7 @@ from approvals.policies import Ruling
 from approvals.selectors import access_wait, decision_of, newest_wait
 from approvals.states import LIVE_WAIT, DecisionVerdict, WaitStatus
 from checkpoints.errors import Unreadable
-from checkpoints.selectors import checkpoint_of, verified_body
+from checkpoints.selectors import checkpoint_of, verified_body, withdrawn_commitment
 from receipts.models import ToolCall
 from receipts.selectors import call_arguments
 from receipts.services import call_await_approval
@@ -116,7 +117,9 @@ def approval_decide(
 def _decide(actor: Actor, wait_id: UUID, verdict: DecisionVerdict, seen: Seen, reason: str) -> Decided | Refused:
     run = run_lock(Wait.objects.values_list("run_id", flat=True).get(id=wait_id))
     wait = Wait.objects.select_for_update(no_key=True, of=("self",)).select_related("tool_call").get(id=wait_id)
-    refused = _may_decide(actor, run, reason) or _still_decidable(wait) or _seen_is_bound(wait, seen)
+    refused = (
+        _may_decide(actor, run, reason) or _still_decidable(wait) or _seen_is_bound(wait, seen) or _ground_holds(wait)
+    )
     if refused is not None:
         return refused
     _store_decision(wait, actor, verdict, seen, reason)
@@ -222,6 +225,18 @@ def _seen_is_bound(wait: Wait, seen: Seen) -> Refused | None:
     return None
 
 
+def _ground_holds(wait: Wait) -> Refused | None:
+    """Nothing is decided on a constraint or an assumption that was withdrawn; the rows stay so until the commit (ruling 35)."""
+    gone = withdrawn_commitment(wait.run_id)
+    if gone is None:
+        return None
+    by = str(gone.withdrawn_by).partition(":")[2]
+    statement = gone.statement[:200]
+    return GroundWithdrawn(
+        {"kind": str(gone.kind).lower(), "statement": statement, "by": by, "at": _clock(gone.withdrawn_at)}
+    )
+
+
 def arguments_intact(call: ToolCall) -> bool:
     """True while the stored argument bytes have the digest that the call was recorded with."""
     try:
@@ -287,6 +302,12 @@ def wait_invalidate(wait: Wait, *, why: str) -> None:
     """Void a decided wait whose check failed before dispatch (ruling 31); its wakeup is REFUSED."""
     _close_wait(wait, WaitStatus.INVALIDATED, why)
     wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.REFUSED)
+
+
+def waits_invalidate(*, run_id: UUID, why: str) -> int:
+    """Void every live wait of a run that is held, in the worker's transaction; decisions stay as evidence (ruling 31)."""
+    live = Wait.objects.filter(run_id=run_id, status__in=sorted(LIVE_WAIT))
+    return live.update(status=WaitStatus.INVALIDATED, status_reason=why, closed_at=ClockTimestamp())
 
 
 def wait_consume(wait: Wait, *, fence: int) -> bool:

@@ -27,12 +27,39 @@ class Promise(_Strict):
     status: Literal["OPEN", "FULFILLED", "RELEASED", "CARRIED"]
 
 
+class Term(_Strict):
+    """A constraint or an assumption as the contract carries it: what, on whose word, and since which revision.
+
+    `denies` names tools or effect classes that policy denies while the term is carried.
+    """
+
+    id: UUID
+    statement: str = Field(min_length=1, max_length=2000)
+    denies: tuple[str, ...] = Field(max_length=64)
+    source_kind: Literal["AGENT", "PERSON"]
+    source_ref: str = Field(min_length=1, max_length=200)
+    source_version: str = Field(min_length=1, max_length=64)
+    accepted_at: str = Field(max_length=40)
+    accepted_revision: int = Field(ge=1)
+
+
 class Contract(_Strict):
-    """The goal of the run at one version, and its obligations."""
+    """The goal of the run at one version, its obligations, the constraints it accepted and the assumptions it rests on."""
 
     version: int = Field(ge=1)
     goal: str = Field(min_length=1, max_length=4000)
     obligations: tuple[Promise, ...] = Field(max_length=200)
+    constraints: tuple[Term, ...] = Field(default=(), max_length=100)
+    assumptions: tuple[Term, ...] = Field(default=(), max_length=100)
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Everything that must still hold at its source."""
+        return (*self.constraints, *self.assumptions)
+
+    def forbids(self, *, tool: str, effect_class: str) -> str:
+        """The carried constraint that denies a call of this tool, in its own words; "" when none does (C-004)."""
+        return next((term.statement for term in self.constraints if {tool, effect_class} & set(term.denies)), "")
 
 
 class ResultRef(_Strict):

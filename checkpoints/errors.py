@@ -18,6 +18,12 @@ class GoalUnchanged(Refused):
     code = "GOAL_UNCHANGED"
 
 
+class CommitmentGone(Refused):
+    """Nothing was changed. This commitment was withdrawn already, by {by} at {at}."""
+
+    code = "COMMITMENT_WITHDRAWN"
+
+
 class ObligationClosed(Refused):
     """Nothing was changed. This obligation is already {status}."""
 

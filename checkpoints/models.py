@@ -3,17 +3,22 @@
 from typing import ClassVar
 
 import pgtrigger
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
 from accounts.keys import new_id
 from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, one_of
 from checkpoints.states import (
+    COMMITMENT_MOVES,
     OBLIGATION_MOVES,
     PHASE_KEEPING_TRIGGERS,
     PHASE_MOVES,
+    CommitmentKind,
+    CommitmentStatus,
     ObligationStatus,
     Phase,
+    SourceKind,
     Trigger,
 )
 from runs.models import Run
@@ -177,3 +182,54 @@ class Obligation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.step_name} {self.status}"
+
+
+class Commitment(models.Model):
+    """A constraint that a run accepted, or an assumption that it rests on, with its source. Withdrawn once, by a person."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="commitments")
+    kind = models.CharField(max_length=16)
+    statement = models.TextField()
+    denies = ArrayField(models.CharField(max_length=200), default=list)
+    source_kind = models.CharField(max_length=16)
+    source_ref = models.CharField(max_length=200)
+    source_version = models.CharField(max_length=64)
+    accepted_at = models.DateTimeField(db_default=ClockTimestamp())
+    accepted_revision = models.IntegerField()
+    status = models.CharField(max_length=16, db_default=CommitmentStatus.LIVE)
+    withdrawn_by = models.CharField(max_length=200, null=True)
+    withdrawal_reason = models.TextField(db_default="")
+    withdrawn_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            one_of("kind", list(CommitmentKind), "commitment_kind_known"),
+            one_of("source_kind", list(SourceKind), "commitment_source_known"),
+            one_of("status", list(CommitmentStatus), "commitment_status_known"),
+            models.CheckConstraint(
+                condition=~Q(statement="") & ~Q(source_ref="") & ~Q(source_version=""), name="commitment_has_source"
+            ),
+            models.CheckConstraint(condition=Q(accepted_revision__gte=1), name="commitment_accepted_at_revision"),
+            models.CheckConstraint(
+                condition=Q(status="LIVE", withdrawn_by=None, withdrawn_at=None, withdrawal_reason="")
+                | (
+                    Q(status="WITHDRAWN", withdrawn_by__isnull=False, withdrawn_at__isnull=False)
+                    & ~Q(withdrawal_reason="")
+                ),
+                name="commitment_withdrawn_by_person",
+            ),
+        ]
+        indexes: ClassVar = [models.Index(fields=["run", "accepted_at"], name="commitment_of_run")]
+        triggers: ClassVar = [
+            pgtrigger.FSM(name="legal_moves", field="status", transitions=COMMITMENT_MOVES),
+            pgtrigger.ReadOnly(
+                name="statement_frozen",
+                exclude=["status", "withdrawn_by", "withdrawal_reason", "withdrawn_at"],
+            ),
+            no_delete(),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.status}"

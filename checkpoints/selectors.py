@@ -13,7 +13,8 @@ from accounts.selectors import plain_body
 from accounts.states import Actor
 from checkpoints.envelope import FORMAT_VERSION, Snapshot, snapshot_digest
 from checkpoints.errors import Unreadable
-from checkpoints.models import Checkpoint, Head, Intent, Obligation
+from checkpoints.models import Checkpoint, Commitment, Head, Intent, Obligation
+from checkpoints.states import CommitmentStatus
 from runs.canonical import NotCanonical, parse
 from runs.models import Run
 from runs.selectors import access_run
@@ -94,6 +95,15 @@ def access_obligation(*, actor: Actor, id: UUID) -> Obligation:
     return obligation
 
 
+def access_commitment(*, actor: Actor, id: UUID) -> Commitment:
+    """The constraint or assumption with this id in the actor's tenant. Raises NotFound."""
+    commitment = Commitment.objects.select_related("run").filter(tenant_id=actor.tenant_id, id=id).first()
+    if commitment is None:
+        raise NotFound
+    access_run(actor=actor, id=commitment.run_id)
+    return commitment
+
+
 def checkpoint_of(*, run_id: UUID, revision: int) -> Checkpoint:
     """One stored revision of a run."""
     return Checkpoint.objects.get(run_id=run_id, revision=revision)
@@ -107,6 +117,22 @@ def head_of(run_id: UUID) -> Head:
 def obligations_of(run_id: UUID) -> Sequence[Obligation]:
     """The obligations of a run, in the order in which they were promised."""
     return list(Obligation.objects.filter(run_id=run_id).order_by("promised_at", "id"))
+
+
+def commitments_of(run_id: UUID) -> Sequence[Commitment]:
+    """The constraints and assumptions of a run, in the order in which they were accepted."""
+    return list(Commitment.objects.filter(run_id=run_id).order_by("accepted_at", "id"))
+
+
+def withdrawn_commitment(run_id: UUID) -> Commitment | None:
+    """A commitment of a run that was withdrawn at its source, or None (guard 11).
+
+    In a transaction it keeps every commitment of the run as it is until the commit (ruling 35).
+    """
+    rows = Commitment.objects.raw(
+        "SELECT * FROM checkpoints_commitment WHERE run_id = %s ORDER BY withdrawn_at, id FOR SHARE", [run_id]
+    )
+    return next((row for row in rows if row.status == CommitmentStatus.WITHDRAWN), None)
 
 
 def first_intent(run_id: UUID) -> Intent:

@@ -78,6 +78,31 @@ class ObligationStatus(StrEnum):
 OBLIGATION_MOVES: Moves = [("OPEN", "FULFILLED"), ("OPEN", "RELEASED"), ("OPEN", "CARRIED")]
 
 
+class CommitmentKind(StrEnum):
+    CONSTRAINT = "CONSTRAINT"
+    ASSUMPTION = "ASSUMPTION"
+
+
+class CommitmentStatus(StrEnum):
+    LIVE = "LIVE"
+    WITHDRAWN = "WITHDRAWN"
+
+
+COMMITMENT_MOVES: Moves = [("LIVE", "WITHDRAWN")]
+
+
+class SourceKind(StrEnum):
+    """Who asserted a commitment: the agent's registration, or the person who started the run."""
+
+    AGENT = "AGENT"
+    PERSON = "PERSON"
+
+
+def can_withdraw(status: str) -> bool:
+    """Only a commitment that holds can be withdrawn."""
+    return status == CommitmentStatus.LIVE
+
+
 def can_release(status: str) -> bool:
     """Only an open obligation can be released."""
     return status == ObligationStatus.OPEN

@@ -100,6 +100,7 @@ class WakeupCause(StrEnum):
     INTENT = "INTENT"
     SUPERSEDED = "SUPERSEDED"
     INVALIDATED = "INVALIDATED"
+    WITHDRAWN = "WITHDRAWN"
 
 
 # What can end a hold. A decision can't: a run that is held with an approved wait needs its blocker gone first.
@@ -146,6 +147,12 @@ class RefusalKind(StrEnum):
     WAIT_UNBINDABLE = "WAIT_UNBINDABLE"
     ANCESTOR_INTENT = "ANCESTOR_INTENT"
     SUPERSEDED = "SUPERSEDED"
+    WITHDRAWN = "WITHDRAWN"
+    STALE_FACTS = "STALE_FACTS"
+    CONFIG_DRIFT = "CONFIG_DRIFT"
+    TAKEOVER_LIMIT = "TAKEOVER_LIMIT"
+    UNCERTAIN_CALL = "UNCERTAIN_CALL"
+    SAVE_UNKNOWN = "SAVE_UNKNOWN"
 
 
 @dataclass(frozen=True)

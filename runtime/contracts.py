@@ -183,6 +183,8 @@ class ModelRequest:
     history: tuple[dict[str, Any], ...]
     tools: tuple["ToolSpec", ...]
     timeout_seconds: float = 60.0
+    constraints: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -236,6 +238,17 @@ class ObligationSpec:
 
 
 @dataclass(frozen=True)
+class Constraint:
+    """A limit that every run of an agent accepts at its start.
+
+    `denies` names tools, or effect classes, that policy denies to a run that carries it.
+    """
+
+    statement: str
+    denies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class AgentSpec:
     """One version of an agent, pinned by a run at its start."""
 
@@ -252,6 +265,9 @@ class AgentSpec:
     recovery_policy: str = "RESUME_IN_PLACE"
     max_takeovers: int = 5
     turn_limit: int = 30
+    # What a run accepts at its start. Not pinned: a run keeps what it accepted, whatever is declared later (guard 13).
+    constraints: tuple[Constraint, ...] = ()
+    assumptions: tuple[str, ...] = ()
     input_labels: Mapping[str, str] = field(default_factory=dict)
     input_help: str = ""
     # Inputs that are plain text: a person may type them instead of giving a file. The value is a sample to start from.

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from approvals.services import waits_cancel
+from approvals.services import waits_cancel, waits_invalidate
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import load_head
 from checkpoints.services import checkpoint_save, head_lock
@@ -152,9 +152,16 @@ def fail(holding: Holding, why: str) -> None:
     stop(holding)
 
 
-def refuse_resume(holding: Holding, kind: str, found: str, subject_id: UUID | None = None) -> None:
-    """Hold a run that can't be resumed, with a refusal of its own kind. Its wakeup is REFUSED; a person may try again."""
+def refuse_resume(
+    holding: Holding, kind: str, found: str, subject_id: UUID | None = None, *, void_waits: bool = False
+) -> None:
+    """Hold a run that can't be resumed, with a refusal of its own kind. Its wakeup is REFUSED; a person may try again.
+
+    `void_waits`: what was decided, or asked, can't be used any more, and is asked anew after that (ruling 31).
+    """
     with held_run(holding) as (run, _):
+        if void_waits:
+            waits_invalidate(run_id=run.id, why=found[:500])
         wakeups_refuse(run_id=run.id)
     park(
         holding,

@@ -14,7 +14,9 @@ from runs.wakeups import hint_run, wakeup_pending
 
 
 def requeue_woken(run_id: UUID) -> None:
-    """Queue a WAITING or HELD run with a pending wakeup, unless a wait of it is still open. Called by the sweep."""
+    """Queue a WAITING or HELD run with a pending wakeup, unless a wait of it is still open and stands on firm
+    ground. Called by the sweep.
+    """
     with transaction.atomic():
         lease_lock_any(run_id)
         run = run_lock(run_id)
@@ -23,7 +25,8 @@ def requeue_woken(run_id: UUID) -> None:
         ):
             return
         wait = live_wait(run_id=run_id)
-        if wait is not None and wait.status == WaitStatus.OPEN:
+        withdrawn = wakeup_pending(run_id=run_id, causes=frozenset({WakeupCause.WITHDRAWN}))
+        if wait is not None and wait.status == WaitStatus.OPEN and not withdrawn:
             return
         run_move(run, RunStatus.QUEUED, cause="WOKEN", actor="system:sweep")
         hint_run(run_id=run_id)

@@ -13,6 +13,7 @@ from receipts.states import EffectClass
 from runtime.contracts import (
     AgentSpec,
     Arguments,
+    Constraint,
     ModelRequest,
     ModelTurn,
     ObligationSpec,
@@ -275,4 +276,12 @@ class Brief(Told):
     spec: ClassVar[AgentSpec] = _spec("brief", turn_limit=3, max_takeovers=2)
 
 
-AGENTS = ["tests.agents.Told", "tests.agents.Promising", "tests.agents.Settling", "tests.agents.Brief"]
+class Bound(Told):
+    """Declares what each run of it accepts."""
+
+    spec: ClassVar[AgentSpec] = _spec(
+        "bound", constraints=(Constraint("Send no typed call.", denies=("typed",)),), assumptions=("The wiki is up.",)
+    )
+
+
+AGENTS = [f"tests.agents.{name}" for name in ("Told", "Promising", "Settling", "Brief", "Bound")]

@@ -1,5 +1,6 @@
 """Runs over HTTP: list, start, show, stop, resume, revise the goal, and read the inputs."""
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 from uuid import UUID
@@ -28,7 +29,7 @@ from runs.models import RunInput
 from runs.selectors import access_run, artifact_bytes
 from runs.states import RunStatus
 from runtime.registry import agents
-from runtime.services import StartRequest, Upload, goal_revise, run_resume, run_start, run_stop, typed_text
+from runtime.services import StartRequest, Terms, Upload, goal_revise, run_resume, run_start, run_stop, typed_text
 
 NEWEST_FIRST = Order(("created_at", "id"))
 IDEMPOTENCY_KEY = OpenApiParameter(
@@ -54,6 +55,9 @@ class StartForm(Strict):
     goal = Text(default="")
     title = Text(default="")
     thread = Text(default="")
+    constraint = serializers.ListField(child=Text(), default=list)
+    assumption = serializers.ListField(child=Text(), default=list)
+    deny = serializers.ListField(child=Text(), default=list)
 
 
 class ReasonBody(Strict):
@@ -71,11 +75,15 @@ class GoalBody(ReasonBody):
 START_FORM = {
     "multipart/form-data": {
         "type": "object",
-        "properties": {name: {"type": "string"} for name in ("agent", "goal", "title", "thread")},
+        "properties": {
+            **{name: {"type": "string"} for name in ("agent", "goal", "title", "thread")},
+            **{name: {"type": "array", "items": {"type": "string"}} for name in ("constraint", "assumption", "deny")},
+        },
         "additionalProperties": {"type": "string", "format": "binary"},
         "required": ["agent"],
         "description": "Every file is an input of the run under the name of its field; fund_comparison takes a and b. "
-        "An agent's inputs of plain text may stand as text fields too; evidence_search takes claims.",
+        "An agent's inputs of plain text may stand as text fields too; evidence_search takes claims."
+        " `constraint` and `assumption` bind the run, in words; `deny` names a tool or an effect class that it must not use.",
     }
 }
 
@@ -135,7 +143,9 @@ def _start_request(request: Request) -> StartRequest | Refused:
             return refused
         inputs[name] = Upload(files[0].name, files[0].read())
     key = request.headers.get("Idempotency-Key")
-    return StartRequest(inputs=inputs, **form) if key is None else StartRequest(inputs=inputs, key=key, **form)
+    terms = Terms(*(tuple(form.pop(name)) for name in ("constraint", "assumption", "deny")))
+    wanted = StartRequest(inputs=inputs, terms=terms, **form)
+    return wanted if key is None else replace(wanted, key=key)
 
 
 def _typed_inputs(fields: QueryDict, request: Request) -> dict[str, Upload]:

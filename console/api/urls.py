@@ -3,7 +3,7 @@
 from django.urls import path, re_path
 from drf_spectacular.views import SpectacularJSONAPIView
 
-from console.api import calls, checkpoints, obligations, reports, runs, waits
+from console.api import calls, checkpoints, commitments, obligations, reports, runs, waits
 from console.api.view import Missing
 
 app_name = "api"
@@ -24,6 +24,8 @@ urlpatterns = [
         checkpoints.CheckpointDifference.as_view(),
         name="checkpoint-diff",
     ),
+    path("commitments/", commitments.Commitments.as_view(), name="commitments"),
+    path("commitments/<uuid:id>/withdraw/", commitments.CommitmentWithdrawal.as_view(), name="commitment-withdraw"),
     path("waits/", waits.Waits.as_view(), name="waits"),
     path("waits/<uuid:id>/", waits.OneWait.as_view(), name="wait"),
     path("waits/<uuid:id>/decide/", waits.WaitDecision.as_view(), name="wait-decide"),

@@ -1,4 +1,4 @@
-"""Small acts on a run, each a page with its consequences above the button: try again, revise the goal, release."""
+"""Small acts on a run, each a page with its consequences above the button: try again, revise, withdraw, release."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from accounts.errors import Refused
 from accounts.states import Actor, Permission
 from approvals.models import Wait
 from approvals.states import LIVE_WAIT
-from checkpoints.selectors import access_obligation, current_intent
-from checkpoints.states import can_release
+from checkpoints.selectors import access_commitment, access_obligation, current_intent
+from checkpoints.states import can_release, can_withdraw
 from console.pages.room import page, respond
 from runs.models import Run
 from runs.selectors import access_run
 from runs.states import can_retry_resume, can_revise_goal
-from runtime.services import goal_revise, obligation_release, run_resume
+from runtime.services import commitment_withdraw, goal_revise, obligation_release, run_resume
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,25 @@ def run_goal(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         facts={"intent": intent, "goal": goal or intent.goal, "waits": waits_to_supersede(run)},
     )
     return _act(request, actor, run, act, lambda reason: goal_revise(actor=actor, run_id=id, goal=goal, reason=reason))
+
+
+@page
+def commitment(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /commitments/<id>/withdraw/: record that a constraint or an assumption does not hold any more."""
+    term = access_commitment(actor=actor, id=id)
+    act = Act(
+        title=f"Withdraw this {term.kind.lower()}",
+        template="pages/acts/withdraw.html",
+        button="Withdraw it",
+        done="It is withdrawn. The run sends nothing more with an effect on it, and is held.",
+        off=_off(
+            actor.may(Permission.REVISE), Permission.REVISE, can_withdraw(term.status), "It is withdrawn already."
+        ),
+        facts={"term": term},
+    )
+    return _act(
+        request, actor, term.run, act, lambda reason: commitment_withdraw(actor=actor, commitment_id=id, reason=reason)
+    )
 
 
 def waits_to_supersede(run: Run) -> list[Wait]:

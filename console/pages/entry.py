@@ -49,6 +49,7 @@ def design(request: HttpRequest, actor: Actor) -> HttpResponseBase:
         ("Wait", "wait", signs.WAIT),
         ("Stop", "control", signs.CONTROL),
         ("Obligation", "obligation", signs.OBLIGATION),
+        ("Constraint, assumption", "commitment", signs.COMMITMENT),
         ("Publication", "publication", signs.PUBLICATION),
         ("Attempt", "attempt", signs.ATTEMPT),
     ]

@@ -28,6 +28,11 @@ WORDS = (
     ("Resume", "Go on from the head. Live calls may be sent."),
     ("Retry", "Send the same logical call again, with the same key."),
     ("Obligation", "A promise of the run. It is fulfilled by a call, or released by a person."),
+    ("Constraint", "A limit that the run accepted, with its source. Policy holds the ones that name a tool."),
+    (
+        "Assumption",
+        "What the run rests on, with its source. Once withdrawn, nothing more with an effect is sent on it.",
+    ),
 )
 
 KEYS = (

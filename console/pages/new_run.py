@@ -13,7 +13,17 @@ from accounts.states import Actor, Permission
 from console.pages.room import page, respond
 from runtime.contracts import AgentSpec
 from runtime.registry import agents
-from runtime.services import GOAL_LIMIT, NAME_LIMIT, Started, StartRequest, Upload, run_start, typed_text
+from runtime.services import (
+    GOAL_LIMIT,
+    NAME_LIMIT,
+    Started,
+    StartRequest,
+    Terms,
+    Upload,
+    lines_of,
+    run_start,
+    typed_text,
+)
 
 FILE_LIMIT = 8 * 1024 * 1024
 PANELS = {"new-refusal": "pages/runs/refusal.html"}
@@ -46,6 +56,11 @@ def _wanted(request: HttpRequest) -> StartRequest:
         goal=request.POST.get("goal", "").replace("\r\n", "\n"),
         title=request.POST.get("title", "").strip(),
         key=request.POST.get("key", ""),
+        terms=Terms(
+            tuple(lines_of(request.POST.get("constraints", ""))),
+            tuple(lines_of(request.POST.get("assumptions", ""))),
+            tuple(request.POST.getlist("deny")),
+        ),
     )
 
 
@@ -83,6 +98,9 @@ def _form(request: HttpRequest, actor: Actor, refused: Refused | None) -> HttpRe
         "goal": request.POST.get("goal", spec.default_goal),
         "title": request.POST.get("title", ""),
         "key": request.POST.get("key") or str(uuid4()),
+        "constraints": request.POST.get("constraints", ""),
+        "assumptions": request.POST.get("assumptions", ""),
+        "denied": request.POST.getlist("deny"),
         "refused": refused,
         "may_start": actor.may(Permission.START),
         "goal_limit": GOAL_LIMIT,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from approvals.states import WaitStatus
-from checkpoints.states import ObligationStatus
+from checkpoints.states import CommitmentStatus, ObligationStatus
 from receipts.states import AttemptOutcome, CallStatus, EffectClass, ModelCallStatus, PublicationStatus
 from runs.states import ControlStatus, HoldReason, RunStatus
 
@@ -96,6 +96,11 @@ OBLIGATION: Mapping[str, Sign] = {
     ObligationStatus.CARRIED: Sign("neutral", "settled", "Carried over to another run", "that run", over=True),
 }
 
+COMMITMENT: Mapping[str, Sign] = {
+    CommitmentStatus.LIVE: Sign("clear", "done", "Holds at its source", "nobody", over=True),
+    CommitmentStatus.WITHDRAWN: Sign("stop", "denied", "No longer holds; the run can't go on on it", "a person"),
+}
+
 PUBLICATION: Mapping[str, Sign] = {
     PublicationStatus.REQUESTED: Sign("neutral", "proposed", "Asked for; nothing is sent", "an approver", over=True),
     PublicationStatus.DISPATCHED: Sign("clear", "sent", "Sent; no answer yet", "the other side"),
@@ -118,6 +123,7 @@ MACHINES: Mapping[str, Mapping[str, Sign]] = {
     "wait": WAIT,
     "control": CONTROL,
     "obligation": OBLIGATION,
+    "commitment": COMMITMENT,
     "publication": PUBLICATION,
     "attempt": ATTEMPT,
 }

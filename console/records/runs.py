@@ -8,9 +8,10 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from approvals.models import Wait
-from checkpoints.models import Intent, Obligation
+from checkpoints.models import Commitment, Intent, Obligation
 from checkpoints.states import Phase
 from console.records.calls import CallSummary
+from console.records.commitments import CommitmentRecord
 from console.records.obligations import ObligationRecord
 from console.records.reports import ReportVersionSummary, version_rows
 from console.records.waits import WaitSummary
@@ -90,6 +91,7 @@ class RunDetail(RunRecord):
     stop = serializers.SerializerMethodField()
     inputs = InputRecord(many=True)
     obligations = ObligationRecord(many=True)
+    commitments = CommitmentRecord(many=True)
     reports = ReportVersionSummary(source="report_versions", many=True)
     budgets = BudgetRecord(many=True)
     recovery_policy = serializers.ChoiceField(choices=list(RecoveryPolicy))
@@ -121,6 +123,7 @@ def _detail_parts() -> list[Any]:
         Prefetch("intents", Intent.objects.order_by("version")),
         Prefetch("controls", ControlRequest.objects.order_by("accepted_at", "id")),
         Prefetch("inputs", RunInput.objects.order_by("name")),
+        Prefetch("commitments", Commitment.objects.order_by("accepted_at", "id")),
         Prefetch("obligations", Obligation.objects.order_by("promised_at", "id")),
         Prefetch("report_versions", version_rows(ReportVersion.objects.all())),
         Prefetch("budgets", Budget.objects.order_by("unit")),

@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from runtime.agents.told import Told, finish, read_history, why
-from runtime.contracts import AgentInputRefused, AgentSpec, ModelRequest, ModelTurn, ObligationSpec, ProposedCall
+from runtime.contracts import (
+    AgentInputRefused,
+    AgentSpec,
+    Constraint,
+    ModelRequest,
+    ModelTurn,
+    ObligationSpec,
+    ProposedCall,
+)
 from runtime.tools import report
 from runtime.tools.disclosure import Disclosure, DisclosureRefused, read
 from runtime.tools.registry import TOOLS
@@ -41,6 +49,8 @@ class FundComparison:
             ObligationSpec("Send a first draft of the comparison.", "send_answer_part/v1"),
             ObligationSpec("Publish the report with the missing material on the wiki.", "publish_report/overlap-v2"),
         ),
+        constraints=(Constraint("Every number comes from a tool; none from the model."),),
+        assumptions=("Both files are the disclosures of the funds' own houses, unchanged.",),
         input_names=("a", "b"),
         caps={"model_calls": 40, "tool_calls": 60, "tokens": 400_000},
         input_labels={"a": "Disclosure A (CSV)", "b": "Disclosure B (CSV)"},

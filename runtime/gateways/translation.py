@@ -27,7 +27,7 @@ def messages(request: ModelRequest) -> list[ModelMessage]:
     Providers refuse a history in which a call has no answer, so a call of unknown outcome gets one that says so.
     """
     answers = {message["id"]: message for message in request.history if message["role"] == "tool"}
-    opening = f"Goal: {request.goal}\nInputs: {', '.join(request.inputs)}"
+    opening = f"Goal: {request.goal}\nInputs: {', '.join(request.inputs)}{_terms(request)}"
     parts: list[ModelRequestPart] = [
         pydantic_ai.SystemPromptPart(request.instructions),
         pydantic_ai.UserPromptPart(opening),
@@ -36,6 +36,13 @@ def messages(request: ModelRequest) -> list[ModelMessage]:
     for message in request.history:
         result.extend(_translated(message, answers))
     return result
+
+
+def _terms(request: ModelRequest) -> str:
+    """What the run is bound to and rests on, a line each."""
+    heads = (("Keep to these constraints:", request.constraints), ("You may assume:", request.assumptions))
+    lines = [line for head, said in heads if said for line in (head, *(f"- {statement}" for statement in said))]
+    return "".join(f"\n{line}" for line in lines)
 
 
 def tools(specs: tuple[ToolSpec, ...]) -> list[ToolDefinition]:

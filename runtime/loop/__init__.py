@@ -21,6 +21,7 @@ from runs.services import refusal_record
 from runs.states import Holding, RefusalKind
 from runtime.drain import draining
 from runtime.ending import adopt, give_back, refuse_resume, stop
+from runtime.guards import goes_on
 from runtime.heartbeat import Heartbeat
 from runtime.liveness.lock import liveness_key
 from runtime.loop.act import await_result
@@ -53,8 +54,9 @@ def drive(run_id: UUID) -> None:
     try:
         with Heartbeat(holding, lambda: adopt(holding)) as heartbeat:
             session = restore(holding, heartbeat)
-            while session is not None and _step(session):
-                pass
+            going = session is not None and (session.snapshot.phase == Phase.AWAITING_APPROVAL or goes_on(session))
+            while going and session is not None:
+                going = _step(session)
     except LeaseLost:
         _gave_up(holding)
     reach("after_release")

@@ -17,6 +17,7 @@ from runs.faults import reach
 from runs.leases import lease_lock
 from runs.live import hint_changed
 from runs.statements import Purse, fence_params
+from runtime import guards
 from runtime.contracts import Arguments, Tool
 from runtime.loop.budget import TOOL_RESERVE, not_started
 from runtime.registry import tool_of
@@ -25,11 +26,12 @@ from runtime.statements import DISPATCH_AGAIN, DISPATCH_CALL, Written, write
 
 
 class _NotSent(Exception):
-    """Rolls the dispatch back: new work may not start now or, without `written`, the approval can't be used any more."""
+    """Rolls the dispatch back: new work may not start now, a guard failed, or the approval can't be used any more."""
 
-    def __init__(self, written: Written | None = None) -> None:
+    def __init__(self, written: Written | None = None, failed: guards.Failed | None = None) -> None:
         super().__init__()
         self.written = written
+        self.failed = failed
 
 
 def dispatch_first(
@@ -38,8 +40,9 @@ def dispatch_first(
     """Send a recorded call for the first time. One commit: [wait and wakeup CONSUMED or what the policy said, claim, call
     DISPATCHED with its attempt, publication DISPATCHED, head AWAITING_TOOL_RESULT, budget] (ruling 4).
 
-    Returns False when the run was given back instead. An approval that has lapsed since it was checked is not used: the
-    next step looks at it again.
+    The guards 9 to 12 are asked inside it, on rows that stay as they are until the commit (ruling 4). Returns False when the
+    run was given back instead. An approval that has lapsed since it was checked is not used: the next step looks at it
+    again.
     """
     tool, args = bound_tool(session, call)
     snapshot = session.next_snapshot(Phase.AWAITING_TOOL_RESULT, node="act")
@@ -51,6 +54,9 @@ def dispatch_first(
         with transaction.atomic():
             if lease_lock(session.holding) is None:
                 raise LeaseLost
+            failed = guards.approval(session, call, wait) if wait is not None else guards.unasked(session, call)
+            if failed is not None:
+                raise _NotSent(failed=failed)
             if wait is not None and not wait_consume(wait, fence=session.holding.fence):
                 raise _NotSent
             if ruling is not None:
@@ -61,6 +67,8 @@ def dispatch_first(
             if written.started is None:
                 raise _NotSent(written)
     except _NotSent as refused:
+        if refused.failed is not None and refused.failed.holds:
+            return guards.hold(session, refused.failed)
         return refused.written is None or not_started(session, refused.written)
     if wait is not None:
         reach("after_wake_consumed", call.tool)
@@ -78,9 +86,13 @@ def dispatch_again(session: Session, call: Any, *, authorised_by: str) -> bool:
     params = fence_params(session.holding) | _dispatch_params(call, tool, authorised_by, ["UNCERTAIN", "RETRY_WAIT"])
     purse = Purse().reserve(call.id, call.attempts + 1, TOOL_RESERVE)
     with transaction.atomic():
-        written = write(DISPATCH_AGAIN, params | purse.params())
-        if written.started is None:
+        failed = guards.retry(session, call)
+        if failed is None:
+            written = write(DISPATCH_AGAIN, params | purse.params())
+        if failed is not None or written.started is None:
             transaction.set_rollback(True)
+    if failed is not None:
+        return guards.hold(session, failed)
     if written.started is None:
         return written.go or not_started(session, written)
     _now_sending(session, call, tool, args, written)

@@ -16,6 +16,7 @@ from runs.faults import reach
 from runs.services import run_move
 from runs.states import RunStatus, WakeupCause
 from runs.wakeups import wakeups_consume
+from runtime import guards
 from runtime.ending import held_run, stop, worker
 from runtime.loop.dispatch import bound_tool, dispatch_first, prepare_effect
 from runtime.loop.think import think
@@ -50,7 +51,12 @@ def next_unsent(session: Session) -> Any:
 def route_call(session: Session, call: Any) -> bool:
     """Ask the policy about one call and do what it says."""
     tool = tool_of(session.spec, call.tool)
-    ruling = rule_on(tool_known=tool is not None, effect_class=call.effect_class, local=tool is not None and tool.local)
+    ruling = rule_on(
+        tool_known=tool is not None,
+        effect_class=call.effect_class,
+        local=tool is not None and tool.local,
+        forbidden_by=session.snapshot.contract.forbids(tool=call.tool, effect_class=call.effect_class),
+    )
     if ruling.outcome == PolicyOutcome.ALLOW:
         return dispatch_first(session, call, authorised_by=f"policy:{ruling.version}", ruling=ruling)
     if ruling.outcome == PolicyOutcome.DENY:
@@ -71,7 +77,8 @@ def _ask_a_person(session: Session, call: Any, ruling: Ruling) -> bool:
     """One commit: head AWAITING_APPROVAL unless it is, the wait bound to it, run WAITING, lease free."""
     tool, args = bound_tool(session, call)
     with held_run(session.holding) as (run, stopping):
-        if not stopping:
+        failed = guards.ground(session)
+        if not stopping and failed is None:
             head_lock(run.id)
             prepare_effect(session, call, tool, args)
             _head_awaits_approval(session)
@@ -89,6 +96,8 @@ def _ask_a_person(session: Session, call: Any, ruling: Ruling) -> bool:
             )
     if stopping:
         stop(session.holding)
+    elif failed is not None:
+        guards.hold(session, failed)
     else:
         reach("after_wait_opened", call.tool)
     return False

@@ -67,16 +67,20 @@ def request(session: Session, turn_no: int) -> ModelRequest:
         history=tuple(session.conversation.messages),
         tools=(*(tool_spec(tool) for tool in spec.tools), FINISH),
         timeout_seconds=MODEL_TIMEOUT_SECONDS,
+        constraints=tuple(term.statement for term in session.snapshot.contract.constraints),
+        assumptions=tuple(term.statement for term in session.snapshot.contract.assumptions),
     )
 
 
 def request_digest(session: Session, turn_no: int) -> str:
-    """The digest of a request: the pinned manifest, the goal, the turn and the conversation's running digest."""
+    """The digest of a request: the pinned manifest, the contract, the turn and the conversation's running digest."""
     return digest(
         canonical(
             {
                 "manifest": session.snapshot.manifest_digest,
                 "goal": session.snapshot.contract.goal,
+                "constraints": [term.statement for term in session.snapshot.contract.constraints],
+                "assumptions": [term.statement for term in session.snapshot.contract.assumptions],
                 "turn": turn_no,
                 "conversation": session.conversation.chain,
             }
@@ -155,7 +159,7 @@ def _seal(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> bool:
         results=session.results,
         keys=session.keys,
     )
-    bound = _authorise_first(bound)
+    bound = _authorise_first(session, bound)
     prepared = _decision(session, asked, bound)
     params = fence_params(session.holding) | save_params(prepared, key_id=session.key_id)
     params |= _turn_params(session, asked, turn, body) | call_params(
@@ -172,7 +176,7 @@ def _seal(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> bool:
     return True
 
 
-def _authorise_first(bound: list[Bound]) -> list[Bound]:
+def _authorise_first(session: Session, bound: list[Bound]) -> list[Bound]:
     """Mark the turn's first new call for dispatch in the same commit, if it only reads and policy asks nobody."""
     index = next((i for i, item in enumerate(bound) if item.call), None)
     if index is None:
@@ -180,7 +184,8 @@ def _authorise_first(bound: list[Bound]) -> list[Bound]:
     call, tool = bound[index].call, bound[index].tool
     if call is None or tool is None or tool.effect_class != EffectClass.READ_ONLY:
         return bound
-    ruling = rule_on(tool_known=True, effect_class=tool.effect_class, local=tool.local)
+    forbidden_by = session.snapshot.contract.forbids(tool=tool.key, effect_class=tool.effect_class)
+    ruling = rule_on(tool_known=True, effect_class=tool.effect_class, local=tool.local, forbidden_by=forbidden_by)
     if ruling.outcome != PolicyOutcome.ALLOW:
         return bound
     sent = NewCall(**{**vars(call), "send": True, "authorised_by": f"policy:{ruling.version}"})

@@ -10,6 +10,7 @@ from runs.faults import reach
 from runs.services import run_move
 from runs.states import HoldReason, RunStatus
 from runs.wakeups import wakeups_cancel
+from runtime import guards
 from runtime.ending import held_run, park, stop, worker
 from runtime.session import Session
 
@@ -38,7 +39,8 @@ def _open_promises(session: Session) -> list[str]:
 def _finish(session: Session) -> bool:
     """One commit: FINISHED revision, run COMPLETED, lease free. A stop that came first wins (F15)."""
     with held_run(session.holding) as (run, stopping):
-        if not stopping:
+        failed = guards.ground(session)
+        if not stopping and failed is None:
             head_lock(run.id)
             contract = session.snapshot.contract
             now = contract_now(run_id=run.id, goal=contract.goal, version=contract.version)
@@ -52,5 +54,7 @@ def _finish(session: Session) -> bool:
             )
     if stopping:
         stop(session.holding)
+    elif failed is not None:
+        guards.hold(session, failed)
     reach("after_terminal_commit")
     return False

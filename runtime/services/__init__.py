@@ -11,6 +11,7 @@ from runtime.services.release import Released, obligation_release
 from runtime.services.resume import Resumed, run_resume
 from runtime.services.start import InputRefused, Started, StartRequest, UnknownAgent, Upload, run_start, typed_text
 from runtime.services.stop import StopState, run_stop
+from runtime.services.terms import Terms, Withdrawn, commitment_withdraw, lines_of
 
 __all__ = [
     "GOAL_LIMIT",
@@ -25,11 +26,15 @@ __all__ = [
     "StartRequest",
     "Started",
     "StopState",
+    "Terms",
     "UnknownAgent",
     "Upload",
     "VerdictRequest",
+    "Withdrawn",
     "call_reconcile",
+    "commitment_withdraw",
     "goal_revise",
+    "lines_of",
     "obligation_release",
     "run_resume",
     "run_start",

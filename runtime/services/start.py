@@ -37,6 +37,7 @@ from runtime.services.guards import (
     audited,
     text_refusal,
 )
+from runtime.services.terms import Terms, commitments_at_start, same_terms, terms_refusal
 
 
 class UnknownAgent(Refused):
@@ -84,6 +85,7 @@ class StartRequest:
     title: str = ""
     thread: str = ""
     key: str = field(default_factory=lambda: str(uuid4()))
+    terms: Terms = field(default_factory=Terms)
 
 
 def run_start(*, actor: Actor, wanted: StartRequest) -> Started | Refused:
@@ -117,11 +119,11 @@ def _start(actor: Actor, wanted: StartRequest, title: str) -> Started | Refused:
 
 
 def _started_before(run: Any, wanted: StartRequest) -> Started | Refused:
-    """The run that the key made, if it was made from the same agent, the same goal and the same files."""
+    """The run that the key made, if it was made from the same agent, goal, terms and files."""
     given = {name: digest(upload.data) for name, upload in wanted.inputs.items()}
     goal = wanted.goal.strip() or agents()[wanted.agent].spec.default_goal
     made_from = (run.agent_version.agent.key, first_intent(run.id).goal, run_input_digests(run))
-    if made_from != (wanted.agent, goal, given):
+    if made_from != (wanted.agent, goal, given) or not same_terms(run.id, wanted.terms):
         return KeyReused({"key": wanted.key, "run": run.id})
     return Started(run.id, new=False)
 
@@ -138,6 +140,9 @@ def _start_refusal(actor: Actor, wanted: StartRequest) -> str | Refused:
         refused = text_refusal(name, text, limit, needed=name == "key", one_line=name != "goal")
         if refused is not None:
             return refused
+    refused = terms_refusal(wanted.terms, agent.spec)
+    if refused is not None:
+        return refused
     try:
         return agent.check_inputs({name: upload.data for name, upload in wanted.inputs.items()})
     except AgentInputRefused as error:
@@ -174,6 +179,7 @@ def _admit(actor: Actor, new: NewRun, wanted: StartRequest) -> UUID:
         goal=goal,
         obligations={promise.step_name: promise.statement for promise in spec.obligations},
         actor=actor.label,
+        commitments=commitments_at_start(spec, wanted.terms, actor),
     )
     message_seq = message_append(run=run, role="user", text=goal, after_turn=0)
     checkpoint_first(
@@ -195,7 +201,8 @@ def _admit(actor: Actor, new: NewRun, wanted: StartRequest) -> UUID:
         )
     )
     inputs = {name: digest(upload.data) for name, upload in wanted.inputs.items()}
-    audit(actor, "run.start", "run", run.id, {"agent": new.agent_key, "inputs": inputs})
+    detail = {"agent": new.agent_key, "inputs": inputs, "terms": [str(term.id) for term in contract.terms]}
+    audit(actor, "run.start", "run", run.id, detail)
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
     hint_run(run_id=run.id)
     reach("inside_admit_tx", new.agent_key)

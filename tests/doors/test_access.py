@@ -21,7 +21,7 @@ from django.urls.converters import get_converters
 from accounts.models import User
 from accounts.states import GRANTS, Permission, Role
 from approvals.models import Decision, Wait
-from checkpoints.models import Checkpoint, Intent, Obligation
+from checkpoints.models import Checkpoint, Commitment, Intent, Obligation
 from console.asgi import application
 from console.management.noun import Noun
 from console.routing import websocket_urlpatterns
@@ -58,6 +58,7 @@ STOP = Act(Permission.STOP, {"reason": " "})
 RESUME = Act(Permission.RESUME, {"reason": "walked"})
 REVISE = Act(Permission.REVISE, {"reason": " ", "goal": "walked"})
 RELEASE = Act(Permission.RELEASE, {"reason": " "})
+WITHDRAW = Act(Permission.REVISE, {"reason": " "})
 DECIDE = Act(Permission.DECIDE, {"verdict": "APPROVE", **STALE})
 RECONCILE = Act(Permission.RECONCILE, {"verdict": "EXECUTED", "evidence": " "})
 
@@ -81,6 +82,7 @@ ROUTES = {
     "checkpoint": Route("page", "checkpoint"),
     "wait": Route("page", "wait", DECIDE),
     "call": Route("page", "call", RECONCILE),
+    "commitment-withdraw": Route("page", "commitment", WITHDRAW),
     "obligation-release": Route("page", "obligation", RELEASE),
     "reports": Route("page"),
     "report": Route("page", "report"),
@@ -105,6 +107,8 @@ ROUTES = {
     "api:call-reconcile": Route("api", "call", RECONCILE),
     "api:report": Route("api", "report"),
     "api:report-version": Route("api", "version"),
+    "api:commitments": Route("api"),
+    "api:commitment-withdraw": Route("api", "commitment", WITHDRAW),
     "api:obligations": Route("api"),
     "api:obligation-release": Route("api", "obligation", RELEASE),
     "api:missing": Route("api", "nothing"),
@@ -149,6 +153,8 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("checkpoints", "diff"): Verb("difference"),
     ("reports", "show"): Verb("run of a report"),
     ("audit", "verify"): Verb("", permission=Permission.AUDIT),
+    ("commitments", "list"): Verb(""),
+    ("commitments", "withdraw"): Verb("commitment", ("--reason", " "), Permission.REVISE),
     ("obligations", "list"): Verb(""),
     ("obligations", "release"): Verb("obligation", ("--reason", " "), Permission.RELEASE),
 }
@@ -225,6 +231,7 @@ class Things:
             sorted(Wait.objects.values_list("id", "status")),
             sorted(ToolCall.objects.values_list("id", "status")),
             sorted(Obligation.objects.values_list("id", "status")),
+            sorted(Commitment.objects.values_list("id", "status")),
             [model.objects.count() for model in (Decision, Reconciliation, ControlRequest, Intent, Checkpoint, Wakeup)],
         ]
 
@@ -232,6 +239,7 @@ class Things:
 @pytest.fixture(scope="module")
 def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Things:
     promise = Obligation.objects.get(run=waiting.run_id, status="OPEN")
+    term = Commitment.objects.filter(run=waiting.run_id)[0]
     version = ReportVersion.objects.filter(run=completed).latest("version_no")
     run = waiting.run_id
     named: dict[str, dict[str, Any]] = {
@@ -244,10 +252,11 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         "wait": {"id": waiting.id},
         "call": {"id": unknown.id},
         "obligation": {"id": promise.id},
+        "commitment": {"id": term.id},
         "report": {"id": version.report_id},
         "version": {"id": version.report_id, "version": version.version_no},
     }
-    ids = (run, waiting.id, unknown.id, unknown.run_id, completed.id, promise.id, version.report_id)
+    ids = (run, waiting.id, unknown.id, unknown.run_id, completed.id, promise.id, term.id, version.report_id)
     return Things(named, tuple(str(id) for id in ids))
 
 

@@ -286,6 +286,29 @@ def test_an_obligation_is_released_once(doors: Doors) -> None:
     problem(doors.api("POST", path, {"reason": "again"}), 409, "OBLIGATION_CLOSED")
 
 
+def test_a_run_accepts_terms_which_are_listed_and_withdrawn_once(doors: Doors) -> None:
+    terms = {
+        "constraint": ["Write in English.", "Be brief."],
+        "assumption": ["It is June."],
+        "deny": ["publish_report"],
+    }
+    run = doors.start(form(**terms)).json()
+    given = [(row["kind"], row["statement"], row["source_ref"], row["denies"]) for row in run["commitments"][-4:]]
+    assert given == [
+        ("CONSTRAINT", "Write in English.", "person:operator", []),
+        ("CONSTRAINT", "Be brief.", "person:operator", []),
+        ("CONSTRAINT", "Do not call publish_report.", "person:operator", ["publish_report"]),
+        ("ASSUMPTION", "It is June.", "person:operator", []),
+    ]
+    listed = doors.api("GET", f"/commitments/?kind=ASSUMPTION&status=LIVE&run={run['id']}").json()["results"]
+    assert listed[0]["statement"] == "It is June."
+    path = f"/commitments/{listed[0]['id']}/withdraw/"
+    withdrawn = doors.api("POST", path, {"reason": "it is July"}).json()
+    assert (withdrawn["status"], withdrawn["withdrawn_by"]) == ("WITHDRAWN", "person:operator")
+    problem(doors.api("POST", path, {"reason": "again"}), 409, "COMMITMENT_WITHDRAWN")
+    assert problem(doors.start(form(deny=["unheard_of"])), 400, "INVALID")["facts"]["field"] == "deny"
+
+
 def test_only_a_held_run_is_resumed(doors: Doors, waiting: Wait) -> None:
     problem(doors.api("POST", f"/runs/{waiting.run_id}/resume/", {"reason": "go on"}), 409, "NOTHING_TO_RESUME")
 
@@ -410,7 +433,7 @@ def test_runs_are_found_by_status_and_text(doors: Doors, waiting: Wait) -> None:
     assert doors.api("GET", f"/runs/?q={waiting.run_id}&status=COMPLETED").json()["results"] == []
 
 
-@pytest.mark.parametrize("path", ["/runs/", "/waits/", "/calls/", "/obligations/"])
+@pytest.mark.parametrize("path", ["/runs/", "/waits/", "/calls/", "/obligations/", "/commitments/"])
 def test_a_list_asks_the_database_as_often_for_one_row_as_for_many(doors: Doors, waiting: Wait, path: str) -> None:
     doors.waiting()
     counts = []

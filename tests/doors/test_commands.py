@@ -143,6 +143,23 @@ def test_an_obligation_is_released(doors: Doors) -> None:
     assert (ran.code, ran.json["status"]) == (0, "RELEASED")
 
 
+def test_a_run_is_bound_and_what_binds_it_is_withdrawn(files: tuple[str, ...]) -> None:
+    terms = ("--constraint", "Be brief.", "--assumption", "It is June.", "--deny", "NON_IDEMPOTENT")
+    ran = manage("runs", "start", "fund_comparison", *files, *terms, *AS, "--json")
+    assert [row["statement"] for row in ran.json["commitments"][-3:]] == [
+        "Be brief.",
+        "Send no NON_IDEMPOTENT call.",
+        "It is June.",
+    ]
+    run = ran.json["id"]
+    listed = manage("commitments", "list", "--run", run, "--kind", "ASSUMPTION", "--status", "LIVE", *AS, "--json").json
+    ran = manage("commitments", "withdraw", listed[0]["id"], "--reason", "it is July", *AS, "--json")
+    assert (ran.code, ran.json["status"]) == (0, "WITHDRAWN")
+    refused(
+        manage("commitments", "withdraw", listed[0]["id"], "--reason", "again", *AS, "--json"), "COMMITMENT_WITHDRAWN"
+    )
+
+
 def test_a_verdict_needs_a_follow_up_where_it_was_not_executed(unknown: ToolCall) -> None:
     said = ("--verdict", "NOT_EXECUTED", "--evidence", "Not there.")
     error = refused(manage("calls", "reconcile", unknown.id, *said, *AS, "--json"), "INVALID")

@@ -126,7 +126,7 @@ def test_an_approval_under_another_policy_is_asked_for_again(
     engine: Engine, wait: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.decide(wait)
-    monkeypatch.setattr(import_module("runtime.loop.wake"), "POLICY_VERSION", "builtin-2")
+    monkeypatch.setattr(import_module("runtime.guards"), "POLICY_VERSION", "builtin-2")
     drive(wait.run_id)
     assert_asked_again(wait.run_id, wait, "SUPERSEDED")
 

@@ -209,7 +209,7 @@ def test_arguments_keep_their_types_also_in_another_worker(engine: Engine, at_po
 def test_a_call_that_policy_denies_is_not_sent_and_the_next_one_is(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def deny_notes(*, effect_class: str, local: bool, **known: bool) -> Ruling:
+    def deny_notes(*, effect_class: str, local: bool, **known: Any) -> Ruling:
         denied = Ruling(PolicyOutcome.DENY, "Rule 0: no notes today.")
         return denied if local else rule_on(effect_class=effect_class, local=local, **known)
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from checkpoints.models import Obligation
+from checkpoints.models import Commitment, Obligation
 from runs.models import Run, Wakeup
 from tests.pages import story
 from tests.pages.conftest import Member
@@ -54,6 +54,29 @@ def test_releasing_a_promise(mo: Member, viewer: Member) -> None:
     promise.refresh_from_db()
     assert (promise.status, promise.released_by) == ("RELEASED", "person:mo.okafor")
     assert "Not needed any more." in mo.get(f"/runs/{told.run.id}/")
+
+
+def test_withdrawing_a_constraint(mo: Member, viewer: Member) -> None:
+    told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
+    term = Commitment.objects.create(
+        tenant=mo.tenant,
+        run=told.run,
+        kind="CONSTRAINT",
+        statement="Be <b>brief</b>.",
+        source_kind="PERSON",
+        source_ref="person:mo.okafor",
+        source_version="start",
+        accepted_revision=1,
+    )
+    url = f"/commitments/{term.id}/withdraw/"
+    assert "Your roles do not hold" in viewer.get(url)
+    assert viewer.client.post(url, {"reason": "x"}).status_code == 403
+    assert "Be &lt;b&gt;brief&lt;/b&gt;." in mo.get(url)
+    assert mo.client.post(url, {"reason": "Nobody asks for it."})["Location"] == f"/runs/{told.run.id}/"
+    assert "It is withdrawn already." in mo.get(url)
+    html = mo.get(f"/runs/{told.run.id}/")
+    assert "Nobody asks for it." in html
+    assert "Withdraw…" not in html
 
 
 def test_revising_the_goal_shows_the_old_one_and_keeps_the_new_one(mo: Member) -> None:

@@ -38,6 +38,29 @@ def test_start_leads_to_the_run(mo: Member) -> None:
     assert "Line one.\nLine two." in html
 
 
+def test_what_is_written_a_line_each_binds_the_run(mo: Member) -> None:
+    assert "Every number comes from a tool" in mo.get("/runs/new/")
+    start(
+        mo,
+        GOOD,
+        constraints="Be brief.\r\n\r\nWrite <b>English</b>.",
+        assumptions="It is June.",
+        deny=["publish_report"],
+    )
+    run = Run.objects.get()
+    html = mo.get(f"/runs/{run.id}/")
+    for shown in (
+        "Be brief.",
+        "Write &lt;b&gt;English&lt;/b&gt;.",
+        "It is June.",
+        "Do not call publish_report.",
+        "policy holds it",
+    ):
+        assert shown in html
+    assert html.count("Withdraw…") == 6
+    assert "Be brief." in mo.get(f"/runs/{run.id}/checkpoints/1/")
+
+
 def test_htmx_is_led_by_a_header(mo: Member) -> None:
     answer = start(mo, GOOD, panel="new-refusal")
     assert answer["HX-Redirect"] == f"/runs/{Run.objects.get().id}/"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from approvals.states import WaitStatus
-from checkpoints.states import ObligationStatus
+from checkpoints.states import CommitmentStatus, ObligationStatus
 from console.environment import BASE_DIR
 from console.pages import signs
 from console.pages.arguments import argument_rows
@@ -210,6 +210,7 @@ def test_every_state_has_a_sign_and_every_sign_has_its_icon() -> None:
         "wait": WaitStatus,
         "control": ControlStatus,
         "obligation": ObligationStatus,
+        "commitment": CommitmentStatus,
         "publication": PublicationStatus,
         "attempt": AttemptOutcome,
     }.items():

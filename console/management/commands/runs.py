@@ -16,10 +16,15 @@ from console.records.runs import RunDetail, RunRecord, run_with_parts, runs_with
 from console.uploads import MAX_INPUT_BYTES, too_big
 from runs.selectors import access_run
 from runs.states import RunStatus
-from runtime.services import StartRequest, Upload, goal_revise, run_resume, run_start, run_stop, typed_text
+from runtime.services import StartRequest, Terms, Upload, goal_revise, run_resume, run_start, run_stop, typed_text
 
 HEADS = ("ID", "STATUS", "PHASE", "REVISION", "STARTED", "TITLE")
 AWAIT_SECONDS = 300.0
+TERM_HELP = {
+    "constraint": "a limit that the run keeps to, in words",
+    "assumption": "what the run may take for granted, in words",
+    "deny": "a tool, or an effect class, that the run must not use",
+}
 
 
 class FileUnreadable(Refused):
@@ -105,6 +110,8 @@ class Command(Noun):
         starting.add_argument("--title", default="", help="what the run is called (made of the inputs)")
         starting.add_argument("--thread", default="", help="the thread that the run continues (one of its own)")
         starting.add_argument("--key", help="a key of your own: asking again with it gives the same run")
+        for name, help in TERM_HELP.items():
+            starting.add_argument(f"--{name}", action="append", default=[], help=f"{help}; may stand often")
 
     def _add_act(self, name: str, act: Any, help: str) -> ArgumentParser:
         parser = self.verb(name, act, help)
@@ -121,7 +128,9 @@ class Command(Noun):
         inputs |= {name: _typed(text) for name, text in asked["text"]}
         key = {} if asked["key"] is None else {"key": asked["key"]}
         words = {name: asked[name] for name in ("goal", "title", "thread")}
-        outcome = run_start(actor=asked.actor, wanted=StartRequest(asked["agent"], inputs, **words, **key))
+        terms = Terms(*(tuple(asked[name]) for name in TERM_HELP))
+        wanted = StartRequest(asked["agent"], inputs, terms=terms, **words, **key)
+        outcome = run_start(actor=asked.actor, wanted=wanted)
         if isinstance(outcome, Refused):
             return outcome
         answer = self._shown(asked, outcome.run_id)
@@ -201,6 +210,7 @@ def _text(run: dict[str, Any]) -> str:
             "inputs": "\n".join(f"{i['name']}: {i['filename']}, {i['size']} bytes" for i in run["inputs"]),
             "waits": "\n".join(f"{w['id']} {w['status']} {w['step']}" for w in run["waits"]),
             "calls": "\n".join(f"{c['id']} {c['status']} {c['step']}" for c in run["calls"]),
+            "terms": "\n".join(f"{c['id']} {c['kind']} {c['status']} {c['statement']}" for c in run["commitments"]),
             "promises": "\n".join(f"{o['id']} {o['status']} {o['statement']}" for o in run["obligations"]),
             "reports": "\n".join(f"v{v['version']} {v['title']}" for v in run["reports"]),
         }

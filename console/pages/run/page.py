@@ -14,6 +14,7 @@ from django.utils.dateparse import parse_datetime
 from accounts.states import Actor, Permission
 from approvals.states import can_decide
 from checkpoints.models import Intent
+from checkpoints.selectors import commitments_of
 from checkpoints.states import ObligationStatus
 from console.pages.room import page, respond
 from console.pages.run.axis import run_axis
@@ -92,6 +93,7 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         "stop": next((c for c in reversed(rows.controls) if c.status in OPEN_CONTROL), None),
         "intent": Intent.objects.filter(run=run).order_by("-version").first(),
         "sweep_failure": SweepFailure.objects.filter(run=run).order_by("first_at").first(),
+        "commitments": commitments_of(run.id),
         "inputs": RunInput.objects.filter(run=run).order_by("name"),
         **_picked_context(events, picked, look, run.id),
         "ways_on": _ways_on(actor, rows),
@@ -152,5 +154,6 @@ def _acts(actor: Actor, rows: RunRows) -> dict[str, bool]:
         "may_stop": actor.may(Permission.STOP) and can_stop(run.status, stop_open),
         "may_retry": actor.may(Permission.RESUME) and can_retry_resume(run.status, run.hold_reason),
         "may_revise": actor.may(Permission.REVISE) and can_revise_goal(run.status),
+        "may_withdraw": actor.may(Permission.REVISE),
         "may_release": actor.may(Permission.RELEASE),
     }

@@ -20,7 +20,7 @@ def told(shared_engine: Engine) -> Told:
     """The run asked, was approved, lost an answer, was given a verdict, and had its goal revised on the way."""
     SCRIPT.tell(calls(("look", "a")), calls(("note", "b")), calls(("post", "c")))
     SCRIPT.do("c", ToolUnknown("no answer"))
-    run_id = shared_engine.start(inputs={"a": Upload("a.csv", b"x")})
+    run_id = shared_engine.start("bound", inputs={"a": Upload("a.csv", b"x")})
     drive(run_id)
     shared_engine.revise(run_id, "Do it better.")
     drive(run_id)

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.keys import new_id
 from approvals.models import Decision, Wait
-from checkpoints.models import Head, Obligation
+from checkpoints.models import Commitment, Head, Obligation
 from receipts.models import Publication, ReportVersion, ToolCall
 from runs.models import ControlRequest, Run, Thread
 from runs.states import ENDED_RUN
@@ -130,6 +130,24 @@ class Told:
             fulfilled_by=new_id(),
             released_by="person:x",
             release_reason="because",
+        )
+
+    def another_commitment(self, status: str) -> Commitment:
+        """A constraint of the run in a state."""
+        withdrawn = status == "WITHDRAWN"
+        return Commitment.objects.create(
+            tenant_id=self.run.tenant_id,
+            run=self.run,
+            kind="CONSTRAINT",
+            statement="Post nothing.",
+            source_kind="PERSON",
+            source_ref="person:x",
+            source_version="start",
+            accepted_revision=1,
+            status=status,
+            withdrawn_by="person:x" if withdrawn else None,
+            withdrawal_reason="because" if withdrawn else "",
+            withdrawn_at=timezone.now() if withdrawn else None,
         )
 
     def another_stop(self, status: str) -> ControlRequest:

@@ -12,7 +12,15 @@ from django.utils import timezone
 
 from accounts.keys import new_id
 from approvals.states import WAIT_MOVES, WaitStatus
-from checkpoints.states import OBLIGATION_MOVES, PHASE_KEEPING_TRIGGERS, PHASE_MOVES, ObligationStatus, Phase
+from checkpoints.states import (
+    COMMITMENT_MOVES,
+    OBLIGATION_MOVES,
+    PHASE_KEEPING_TRIGGERS,
+    PHASE_MOVES,
+    CommitmentStatus,
+    ObligationStatus,
+    Phase,
+)
 from receipts.models import ModelCall
 from receipts.states import (
     CALL_MOVES,
@@ -84,6 +92,15 @@ def as_wakeup(to: str) -> dict[str, Any]:
     return {"consumed_fence": 1 if to == "CONSUMED" else None}
 
 
+def as_commitment(to: str) -> dict[str, Any]:
+    withdrawn = to == "WITHDRAWN"
+    return {
+        "withdrawn_by": "person:x" if withdrawn else None,
+        "withdrawal_reason": "because" if withdrawn else "",
+        "withdrawn_at": timezone.now() if withdrawn else None,
+    }
+
+
 def wakeup(told: Told, status: str) -> Wakeup:
     return Wakeup.objects.create(
         tenant_id=told.run.tenant_id,
@@ -115,6 +132,7 @@ MACHINES = [
     Machine("call", tuple(CallStatus), CALL_MOVES, Told.another_call, dated("retry_at", "RETRY_WAIT")),
     Machine("publication", tuple(PublicationStatus), PUBLICATION_MOVES, Told.another_publication, nothing_else),
     Machine("wait", tuple(WaitStatus), WAIT_MOVES, Told.another_wait, nothing_else),
+    Machine("commitment", tuple(CommitmentStatus), COMMITMENT_MOVES, Told.another_commitment, as_commitment),
     Machine("obligation", tuple(ObligationStatus), OBLIGATION_MOVES, Told.another_obligation, nothing_else),
 ]
 

@@ -1,0 +1,135 @@
+"""The resume guards 9 to 12: may this run go on, on this approval, on what it was told?
+
+Each is asked in its order when a run is resumed, and again inside the commit that sends a call or finishes the run
+(DESIGN.md rulings 4, 31, 35 and 36). A guard that fails says why, under a refusal kind of its own, and what follows: the
+run is held, or the approval is void and asked afresh. Guards 1 to 8 are `runtime.recovery`'s.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from accounts.selectors import still_may
+from accounts.states import Permission
+from approvals.policies import POLICY_VERSION
+from approvals.selectors import approval_expired, decision_of
+from approvals.services import wait_invalidate
+from checkpoints.selectors import withdrawn_commitment
+from receipts.states import EffectClass
+from runs.errors import LeaseLost
+from runs.leases import lease_lock
+from runs.services import refusal_record
+from runs.states import RefusalKind
+from runtime.ending import held_run, refuse_resume
+from runtime.registry import tool_of
+from runtime.session import Session
+from runtime.tools.registry import definition_hash
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A guard that failed. `holds`: the run is held until a person acts; else the approval is void and asked afresh."""
+
+    kind: RefusalKind
+    why: str
+    subject: UUID | None = None
+    holds: bool = True
+
+
+def ground(session: Session) -> Failed | None:
+    """Guards 10 and 11 of a run that goes on without an approval in hand: whom it acts for, and what it rests on."""
+    return _principal(session) or _withdrawn(session)
+
+
+def approval(session: Session, call: Any, wait: Any) -> Failed | None:
+    """Guards 9 to 11 of an approved call, in their order. Called before, and inside, the commit that consumes the wait."""
+    return _binding(session, call, wait) or _principal(session) or _decider(wait) or _withdrawn(session)
+
+
+def unasked(session: Session, call: Any) -> Failed | None:
+    """Guards 10 and 11 of a call that policy asks nobody about. What only reads is sent all the same."""
+    return None if call.effect_class == EffectClass.READ_ONLY else ground(session)
+
+
+def retry(session: Session, call: Any) -> Failed | None:
+    """The same for a call that is sent another time, first in its transaction (ruling 36)."""
+    if call.effect_class == EffectClass.READ_ONLY:
+        return None
+    if lease_lock(session.holding) is None:
+        raise LeaseLost
+    return ground(session)
+
+
+def _binding(session: Session, call: Any, wait: Any) -> Failed | None:
+    """Guard 9: the run is where the approval was bound, and tool and policy are those that were shown."""
+    bound = (wait.checkpoint_revision, wait.checkpoint_digest)
+    if bound != (session.position.revision, session.position.digest) or wait.args_digest != call.args_digest:
+        return _asked_afresh(RefusalKind.SUPERSEDED, wait, "the run is no longer where the approval was bound")
+    tool = tool_of(session.spec, call.tool)
+    if tool is None or definition_hash(tool) != wait.tool_hash:
+        return _asked_afresh(RefusalKind.SUPERSEDED, wait, "the tool was changed after it was approved")
+    if wait.policy_version != POLICY_VERSION:
+        return _asked_afresh(RefusalKind.SUPERSEDED, wait, "the policy was changed after it was approved")
+    return None
+
+
+def _principal(session: Session) -> Failed | None:
+    """Guard 10, first half: the person that the run acts for is still a member who may start runs."""
+    run = session.run
+    if still_may(tenant_id=run.tenant_id, label=run.created_by, permission=Permission.START):
+        return None
+    name = run.created_by.partition(":")[2]
+    return Failed(RefusalKind.AUTHORITY, f"the run acts for {name}, who may not start runs here any more")
+
+
+def _decider(wait: Any) -> Failed | None:
+    """Guard 10, second half: the approval is used in time, and who gave it may still decide."""
+    if approval_expired(wait):
+        return _asked_afresh(RefusalKind.AUTHORITY, wait, "the approval was not used in time")
+    decision = decision_of(wait)
+    if decision is None:
+        raise LookupError(f"wait {wait.id} is approved without a decision")
+    if still_may(tenant_id=wait.tenant_id, label=decision.actor, permission=Permission.DECIDE):
+        return None
+    name = decision.actor.partition(":")[2]
+    return _asked_afresh(RefusalKind.AUTHORITY, wait, f"{name}, who approved it, may not decide here any more")
+
+
+def _withdrawn(session: Session) -> Failed | None:
+    """Guard 11: everything that the contract carries still holds at its source (C-029)."""
+    gone = withdrawn_commitment(session.run.id)
+    if gone is None:
+        return None
+    kind = str(gone.kind).lower()
+    why = f"the {kind} “{gone.statement[:200]}” was withdrawn by {str(gone.withdrawn_by).partition(':')[2]}"
+    return Failed(RefusalKind.WITHDRAWN, f"{why}: {gone.withdrawal_reason[:150]}", gone.id)
+
+
+def _asked_afresh(kind: RefusalKind, wait: Any, why: str) -> Failed:
+    return Failed(kind, why, wait.id, holds=False)
+
+
+def hold(session: Session, failed: Failed) -> bool:
+    """Hold the run: live waits void, wakeups refused, the refusal recorded. Always returns False."""
+    refuse_resume(session.holding, failed.kind, failed.why, failed.subject, void_waits=True)
+    return False
+
+
+def ask_afresh(session: Session, wait: Any, failed: Failed) -> None:
+    """Void an approval whose check failed (ruling 31): the wait INVALIDATED, its wakeup REFUSED, the refusal recorded."""
+    with held_run(session.holding):
+        wait_invalidate(wait, why=failed.why)
+    refusal_record(
+        tenant_id=session.run.tenant_id,
+        run_id=session.run.id,
+        kind=failed.kind,
+        fence=session.holding.fence,
+        subject_id=wait.id,
+        detail={"why": failed.why},
+    )
+
+
+def goes_on(session: Session) -> bool:
+    """True if guards 10 and 11 hold; else the run was held."""
+    failed = ground(session)
+    return True if failed is None else hold(session, failed)
