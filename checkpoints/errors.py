@@ -12,6 +12,12 @@ class Unreadable(Exception):
         self.found = found
 
 
+class SnapshotRefused(Refused):
+    """Nothing was changed. The run's next revision can't be stored: {reason} (at {path})."""
+
+    code = "SNAPSHOT_REFUSED"
+
+
 class GoalUnchanged(Refused):
     """Nothing was changed. The goal you gave is the goal the run already has."""
 

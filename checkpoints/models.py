@@ -1,6 +1,6 @@
 """The handoff notes of a run, its one resumable head, and the contract it carries."""
 
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import pgtrigger
 from django.contrib.postgres.fields import ArrayField
@@ -14,10 +14,13 @@ from checkpoints.states import (
     OBLIGATION_MOVES,
     PHASE_KEEPING_TRIGGERS,
     PHASE_MOVES,
+    SAVE_MOVES,
     CommitmentKind,
     CommitmentStatus,
     ObligationStatus,
     Phase,
+    SaveRefusal,
+    SaveStatus,
     SourceKind,
     Trigger,
 )
@@ -124,6 +127,60 @@ class Head(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id} at {self.revision}"
+
+
+class SaveAttempt(models.Model):
+    """A save that was refused, or whose acknowledgement was lost, and what a probe found. An acknowledged save has none.
+
+    Never holds the refused content: its place and its digest.
+    """
+
+    save_id = models.UUIDField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="save_attempts")
+    trigger = models.CharField(max_length=16)
+    expected_revision = models.IntegerField()
+    fence = models.BigIntegerField()
+    status = models.CharField(max_length=16)
+    kind = models.CharField(max_length=32, null=True)
+    path = models.CharField(max_length=500, db_default="")
+    why = models.CharField(max_length=500, db_default="")
+    evidence_digest = models.CharField(max_length=64, null=True)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+    resolved_at = models.DateTimeField(null=True)
+    resolved_fence = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            one_of("trigger", list(Trigger), "save_attempt_trigger_known"),
+            one_of("status", list(SaveStatus), "save_attempt_status_known"),
+            models.CheckConstraint(
+                condition=Q(kind=None) | Q(kind__in=list(get_args(SaveRefusal))), name="save_attempt_kind_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(resolved_at=None, resolved_fence=None)
+                & (Q(status="UNKNOWN", kind=None) | Q(status="NOT_SAVED", kind__isnull=False))
+                | Q(
+                    resolved_at__isnull=False,
+                    resolved_fence__isnull=False,
+                    status__in=["SAVED", "NOT_SAVED"],
+                    kind=None,
+                ),
+                name="save_attempt_refused_or_probed",
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["run", "-at"], name="save_attempts_of_run"),
+            models.Index(fields=["run"], condition=Q(status="UNKNOWN"), name="save_attempt_unknown"),
+        ]
+        triggers: ClassVar = [
+            pgtrigger.FSM(name="legal_moves", field="status", transitions=SAVE_MOVES),
+            pgtrigger.ReadOnly(name="attempt_frozen", exclude=["status", "resolved_at", "resolved_fence"]),
+            no_delete(),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.status} at {self.expected_revision}"
 
 
 class Intent(models.Model):

@@ -1,6 +1,6 @@
 """Reads of checkpoints. The head is the only resumable revision; every other one can be viewed and compared."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -11,10 +11,11 @@ from accounts.codec import BodyChanged
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
 from accounts.states import Actor
-from checkpoints.envelope import FORMAT_VERSION, Snapshot, snapshot_digest
+from checkpoints.envelope import Snapshot, UnknownFormat, parse_snapshot, snapshot_digest
 from checkpoints.errors import Unreadable
 from checkpoints.models import Checkpoint, Commitment, Head, Intent, Obligation
 from checkpoints.states import CommitmentStatus
+from receipts.selectors import lineage_calls
 from runs.canonical import NotCanonical, parse
 from runs.models import Run
 from runs.selectors import access_run
@@ -47,12 +48,13 @@ def load_head(run: Run) -> Position:
 def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
     """The verified snapshot of a stored revision. Raises Unreadable."""
     plain = verified_body(checkpoint)
-    if checkpoint.format_version != FORMAT_VERSION:
-        raise Unreadable("SCHEMA", f"format {checkpoint.format_version}, supported {FORMAT_VERSION}")
     try:
-        return Snapshot.model_validate_json(plain)
+        return parse_snapshot(plain, format_version=checkpoint.format_version)
+    except UnknownFormat as error:
+        raise Unreadable("SCHEMA", str(error)) from error
     except pydantic.ValidationError as error:
-        raise Unreadable("SCHEMA", f"{error.error_count()} fields do not fit format {FORMAT_VERSION}") from error
+        found = f"{error.error_count()} fields do not fit format {checkpoint.format_version}"
+        raise Unreadable("SCHEMA", found) from error
 
 
 def verified_body(checkpoint: Checkpoint) -> bytes:
@@ -75,6 +77,24 @@ def checkpoint_view(checkpoint: Checkpoint) -> dict[str, Any]:
     except NotCanonical as error:
         raise Unreadable("SCHEMA", str(error)) from error
     return value
+
+
+def missing_ref(snapshot: Snapshot, *, after: Snapshot | None, writes: Collection[UUID]) -> str | None:
+    """The place of a reference that `after` has not, that the same commit does not write, and that is not stored for a run
+    of this lineage; None where all are. Reads only when there is such a reference.
+    """
+    known = frozenset(after.barrier if after else ()) | frozenset(writes)
+    calls = {id: f"$.barrier[{i}]" for i, id in enumerate(snapshot.barrier) if id not in known}
+    old = frozenset(after.results if after else ())
+    refs = {
+        ref: f"$.results[{i}]" for i, ref in enumerate(snapshot.results) if ref not in old and ref.call not in writes
+    }
+    if not calls and not refs:
+        return None
+    stored = lineage_calls(run_id=snapshot.run, ids=[*calls, *(ref.call for ref in refs)])
+    absent = [place for id, place in calls.items() if id not in stored]
+    absent += [place for ref, place in refs.items() if stored.get(ref.call) != ref.digest]
+    return absent[0] if absent else None
 
 
 def access_checkpoint(*, actor: Actor, run_id: UUID, revision: int) -> Checkpoint:

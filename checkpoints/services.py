@@ -1,18 +1,45 @@
-"""Writes of the contract and of revisions outside the hot path, in the caller's transaction."""
+"""Writes of the contract and of revisions, in the caller's transaction.
+
+Every save goes one way, whoever saves and why: `prepare` (serialise and check, before any SQL of the save), then
+`snapshot_save` or, in a worker's step, the SAVE part of its statement. It ends as Saved, as NotSaved, or in the error that
+it met; a lost acknowledgement is resolved by a probe and by nothing else. No switch ignores an error (A-151).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from accounts.models import ClockTimestamp
 from accounts.selectors import current_data_key
-from checkpoints.envelope import Contract, Promise, Snapshot, Term
-from checkpoints.models import Checkpoint, Commitment, Head, Intent, Obligation
-from checkpoints.selectors import commitments_of, obligations_of
-from checkpoints.statements import Candidate, Prepared, prepare, save_params
-from checkpoints.states import CommitmentKind, CommitmentStatus, ObligationStatus, Phase, SourceKind, Trigger
+from checkpoints.envelope import Contract, Promise, Snapshot, Term, Unfit, fit, snapshot_digest
+from checkpoints.models import Checkpoint, Commitment, Head, Intent, Obligation, SaveAttempt
+from checkpoints.selectors import commitments_of, missing_ref, obligations_of
+from checkpoints.statements import Candidate, Prepared, save_params
+from checkpoints.states import (
+    CommitmentKind,
+    CommitmentStatus,
+    NotSaved,
+    ObligationStatus,
+    Phase,
+    Saved,
+    SaveRefusal,
+    SaveStatus,
+    SourceKind,
+    Trigger,
+    can_move_phase,
+)
 from runs.canonical import digest
 from runs.models import Run
+from runs.services import refusal_record
+from runs.states import RefusalKind
+
+
+class SaveRefused(Exception):
+    """A revision that something else depends on was surely not saved. Carries the outcome to whoever decides on the run."""
+
+    def __init__(self, outcome: NotSaved) -> None:
+        super().__init__(f"{outcome.kind} at {outcome.path}: {outcome.why}")
+        self.outcome = outcome
 
 
 @dataclass(frozen=True)
@@ -81,9 +108,56 @@ def goal_store(*, run: Run, version: int, goal: str, actor: str, reason: str) ->
     )
 
 
+def prepare(candidate: Candidate) -> Prepared | NotSaved:
+    """Serialise, check and digest a revision before any transaction of its save (T11).
+
+    Refused are fields out of their form or limits, values without canonical bytes, secrets, references to nothing, and
+    phases that do not follow.
+    """
+    save_id = uuid4()
+    try:
+        snapshot, plain = fit(candidate.snapshot)
+    except Unfit as error:
+        return _not_saved(candidate, save_id, error.kind, error.path, error.why, error.evidence)
+    if not _may_follow(candidate):
+        return _not_saved(candidate, save_id, "ILLEGAL_PHASE", "$.phase", "this phase does not follow")
+    missing = missing_ref(snapshot, after=candidate.after, writes=candidate.writes)
+    if missing is not None:
+        return _not_saved(candidate, save_id, "MISSING_REF", missing, "nothing is stored for this reference")
+    checked = Candidate(snapshot, candidate.trigger, candidate.go, candidate.after, candidate.writes)
+    return Prepared(checked, plain, snapshot_digest(plain), save_id)
+
+
+def _may_follow(candidate: Candidate) -> bool:
+    if candidate.after is None:
+        return candidate.trigger == Trigger.INIT and candidate.snapshot.phase == Phase.READY_TO_DECIDE
+    return can_move_phase(candidate.after.phase, candidate.snapshot.phase, candidate.trigger)
+
+
+def _not_saved(
+    candidate: Candidate, save_id: UUID, kind: SaveRefusal, path: str, why: str, evidence: str | None = None
+) -> NotSaved:
+    expected = candidate.after.revision if candidate.after else 0
+    return NotSaved(save_id, candidate.trigger, expected, kind, path, why, evidence)
+
+
+def proved(outcome: Prepared | NotSaved) -> Prepared:
+    """The prepared revision, for whoever can't go on without it. Raises SaveRefused."""
+    if isinstance(outcome, NotSaved):
+        raise SaveRefused(outcome)
+    return outcome
+
+
+def saved(outcome: Saved | NotSaved) -> Saved:
+    """The receipt, for whoever can't go on without it. Raises SaveRefused, which rolls the caller's transaction back."""
+    if isinstance(outcome, NotSaved):
+        raise SaveRefused(outcome)
+    return outcome
+
+
 def checkpoint_first(snapshot: Snapshot) -> Prepared:
-    """Store revision 1 and the head that points at it, in the transaction that admits the run (T40)."""
-    prepared = prepare(Candidate(snapshot, Trigger.INIT))
+    """Store revision 1 and the head that points at it, in the transaction that admits the run (T40). Raises SaveRefused."""
+    prepared = proved(prepare(Candidate(snapshot, Trigger.INIT)))
     _store(prepared, fence=0)
     Head.objects.create(
         run_id=snapshot.run,
@@ -95,20 +169,69 @@ def checkpoint_first(snapshot: Snapshot) -> Prepared:
     return prepared
 
 
-def checkpoint_save(prepared: Prepared, *, fence: int) -> bool:
-    """Move the locked head by one to a prepared revision. False when the head is not the one the snapshot continues."""
-    snapshot = prepared.candidate.snapshot
+def snapshot_save(prepared: Prepared, *, fence: int) -> Saved | NotSaved:
+    """Move the head by one to a prepared revision, in the caller's transaction, with lease and head locked.
+
+    NotSaved is a VERSION_CONFLICT: the head is not the one that the snapshot continues. Every other error is raised as it
+    is. Nothing is tried twice.
+    """
+    candidate, snapshot = prepared.candidate, prepared.candidate.snapshot
     moved = Head.objects.filter(
         run_id=snapshot.run, revision=snapshot.revision - 1, digest=snapshot.parent_digest
     ).update(
         revision=snapshot.revision,
         digest=prepared.digest,
         phase=snapshot.phase,
-        trigger=prepared.candidate.trigger,
+        trigger=candidate.trigger,
     )
-    if moved:
-        _store(prepared, fence=fence)
-    return bool(moved)
+    if not moved:
+        return conflict(prepared)
+    _store(prepared, fence=fence)
+    return Saved(prepared.save_id, snapshot.revision, prepared.digest)
+
+
+def conflict(prepared: Prepared) -> NotSaved:
+    """The outcome of a save under a good fence that found another head than the one it continues."""
+    snapshot = prepared.candidate.snapshot
+    actual = Head.objects.values_list("revision", flat=True).get(run_id=snapshot.run)
+    return NotSaved(
+        prepared.save_id,
+        prepared.candidate.trigger,
+        snapshot.revision - 1,
+        "VERSION_CONFLICT",
+        "$.revision",
+        "the head was moved by somebody else",
+        prepared.digest,
+        actual,
+    )
+
+
+def refused_save_record(outcome: NotSaved, *, tenant_id: UUID, run_id: UUID, fence: int) -> None:
+    """Record a save that was refused: its row and its refusal, after the refused transaction has ended (ruling 14)."""
+    SaveAttempt.objects.create(
+        save_id=outcome.save_id,
+        tenant_id=tenant_id,
+        run_id=run_id,
+        trigger=outcome.trigger,
+        expected_revision=outcome.expected,
+        fence=fence,
+        status=SaveStatus.NOT_SAVED,
+        kind=outcome.kind,
+        path=outcome.path[:500],
+        why=outcome.why[:500],
+        evidence_digest=outcome.evidence,
+    )
+    refusal_record(
+        tenant_id=tenant_id,
+        run_id=run_id,
+        kind=RefusalKind(outcome.kind),
+        fence=fence,
+        subject_id=outcome.save_id,
+        evidence_digest=outcome.evidence,
+        expected_revision=outcome.expected,
+        actual_revision=outcome.actual,
+        detail={"path": outcome.path[:500], "why": outcome.why[:500]},
+    )
 
 
 def _store(prepared: Prepared, *, fence: int) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
-from checkpoints.envelope import Snapshot, snapshot_digest
+from checkpoints.envelope import Snapshot
 from checkpoints.states import Trigger
 
 # Where new work may or may not start, the phase and so the digest differ. Both are prepared; `go` picks one.
@@ -43,26 +43,27 @@ fulfilled AS (
 
 @dataclass(frozen=True)
 class Candidate:
-    """A revision ready to be stored. `go` None: whatever happens; True or False: only where new work may, or may not, start."""
+    """A revision that is to be stored. `go` None: whatever happens; True or False: only where new work may, or may not, start.
+
+    `after` is the revision that it follows, None for the first one. `writes` are calls that the same commit writes: what
+    the snapshot newly refers to must be among them or stored already.
+    """
 
     snapshot: Snapshot
     trigger: Trigger
     go: bool | None = None
+    after: Snapshot | None = None
+    writes: frozenset[UUID] = frozenset()
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A candidate with its bytes."""
+    """A candidate that was found fit to be stored, with its bytes and the id by which its save can be looked up."""
 
     candidate: Candidate
     plain: bytes
     digest: str
-
-
-def prepare(candidate: Candidate) -> Prepared:
-    """Serialise and digest before any transaction (T11). Raises NotCanonical."""
-    plain = candidate.snapshot.body()
-    return Prepared(candidate, plain, snapshot_digest(plain))
+    save_id: UUID
 
 
 def save_params(prepared: Sequence[Prepared], *, key_id: UUID) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def save_params(prepared: Sequence[Prepared], *, key_id: UUID) -> dict[str, Any]
         "ck_phase": [str(snapshot.phase) for snapshot in snapshots],
         "ck_node": [snapshot.next_node for snapshot in snapshots],
         "ck_trigger": [str(item.candidate.trigger) for item in prepared],
-        "ck_save": [uuid4() for _ in prepared],
+        "ck_save": [item.save_id for item in prepared],
         "ck_digest": [item.digest for item in prepared],
         "ck_body": [sealed_body(key_id=key_id, plain=item.plain) for item in prepared],
         "ck_bytes": [len(item.plain) for item in prepared],

@@ -1,6 +1,9 @@
 """Checkpoint phases, the legal moves of the head, and the states of an obligation. Pure Python."""
 
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
+from uuid import UUID
 
 Moves = list[tuple[str, str]]
 
@@ -59,6 +62,7 @@ class Trigger(StrEnum):
     INIT = "INIT"
     CURSOR = "CURSOR"
     AFTER_EFFECT = "AFTER_EFFECT"
+    COMPACTION = "COMPACTION"
     CLOSING = "CLOSING"
     INTENT = "INTENT"
     MIGRATION = "MIGRATION"
@@ -66,6 +70,53 @@ class Trigger(StrEnum):
 
 
 PHASE_KEEPING_TRIGGERS = frozenset({"INTENT", "MIGRATION", "REPIN"})
+
+
+def can_move_phase(start: str, end: str, trigger: str) -> bool:
+    """Whether the head may go from one phase to another, as its trigger in the database holds it too."""
+    return (start, end) in _LEGAL or (start == end and trigger in PHASE_KEEPING_TRIGGERS and start not in ENDED_PHASE)
+
+
+_LEGAL = frozenset(PHASE_MOVES)
+
+
+class SaveStatus(StrEnum):
+    """What became of a save. SAVED needs no row where it was acknowledged: the checkpoint carries its save id."""
+
+    SAVED = "SAVED"
+    NOT_SAVED = "NOT_SAVED"
+    UNKNOWN = "UNKNOWN"
+
+
+SAVE_MOVES: Moves = [("UNKNOWN", "SAVED"), ("UNKNOWN", "NOT_SAVED")]
+
+SaveRefusal = Literal["ILLEGAL_PHASE", "FIELD_LIMIT", "FORBIDDEN_CONTENT", "SCHEMA", "MISSING_REF", "VERSION_CONFLICT"]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The receipt of a save: the head is at this revision."""
+
+    save_id: UUID
+    revision: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class NotSaved:
+    """A save that surely did not happen, and why. The head is where it was, or at `actual` after a conflict.
+
+    `path` is the place in the snapshot; `evidence` is the digest of what stood there. The content itself is nowhere.
+    """
+
+    save_id: UUID
+    trigger: Trigger
+    expected: int
+    kind: SaveRefusal
+    path: str
+    why: str
+    evidence: str | None = None
+    actual: int | None = None
 
 
 class ObligationStatus(StrEnum):

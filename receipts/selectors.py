@@ -23,6 +23,7 @@ from receipts.models import (
     ToolCall,
 )
 from receipts.states import LIVE_CALL, SETTLED_CALL, CallStatus, ModelCallStatus, PublicationStatus
+from runs.models import Run
 from runs.selectors import artifact_bytes
 
 
@@ -99,6 +100,13 @@ def open_turn(*, run_id: UUID) -> ModelCall | None:
 def calls_of(*, ids: Sequence[UUID]) -> dict[UUID, ToolCall]:
     """Calls by id, with their results."""
     return {call.id: call for call in ToolCall.objects.filter(id__in=ids).select_related("result")}
+
+
+def lineage_calls(*, run_id: UUID, ids: Sequence[UUID]) -> dict[UUID, str | None]:
+    """Of these calls, those of the run's lineage, each with the digest of its stored result or None."""
+    lineage = Run.objects.filter(id=run_id).values("lineage_id")
+    rows = ToolCall.objects.filter(id__in=ids, run__lineage_id__in=lineage)
+    return dict(rows.values_list("id", "result__digest"))
 
 
 def call_now(*, id: UUID) -> ToolCall:

@@ -1,6 +1,7 @@
 """The lease of a run: acquire, renew, check, release. Only the database's clock counts, and only the fence decides."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from django.conf import settings
@@ -74,6 +75,22 @@ def lease_renew(holding: Holding) -> tuple[bool, bool]:
         )
         row = cursor.fetchone()
     return (False, False) if row is None else (True, bool(row[0]))
+
+
+def lease_refence(holding: Holding) -> Holding | None:
+    """Raise the fence of one's own lease and renew it, in the caller's transaction (ruling 29).
+
+    What was sent under the old fence and still sits in a socket can't be written any more. None when the lease is lost.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE runs_lease SET fence = fence + 1, renewed_at = clock_timestamp(), "
+            "expires_at = clock_timestamp() + %s * interval '1 second' "
+            "WHERE run_id = %s AND owner = %s AND fence = %s AND expires_at > clock_timestamp() RETURNING fence",
+            [settings.LEASE_TTL_SECONDS, holding.run_id, holding.owner, holding.fence],
+        )
+        row = cursor.fetchone()
+    return None if row is None else replace(holding, fence=row[0], takeover=False)
 
 
 def lease_lock(holding: Holding) -> Lease | None:

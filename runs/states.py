@@ -55,6 +55,8 @@ class HoldReason(StrEnum):
     TAKEOVER_LIMIT = "TAKEOVER_LIMIT"
     BUDGET = "BUDGET"
     OBLIGATION_OPEN = "OBLIGATION_OPEN"
+    SAVE_REFUSED = "SAVE_REFUSED"
+    SAVE_UNKNOWN = "SAVE_UNKNOWN"
 
 
 class Origin(StrEnum):
@@ -171,9 +173,12 @@ def can_stop(status: str, stop_open: bool) -> bool:
     return status in LIVE_RUN and not stop_open
 
 
+_RETRIED_HOLDS = frozenset({"RESUME_REFUSED", "TAKEOVER_LIMIT", "BUDGET", "SAVE_REFUSED", "SAVE_UNKNOWN"})
+
+
 def can_retry_resume(status: str, hold_reason: str | None) -> bool:
-    """A refused resume, a spent takeover limit or a breached budget waits for a person to try again."""
-    return status == "HELD" and hold_reason in {"RESUME_REFUSED", "TAKEOVER_LIMIT", "BUDGET"}
+    """A refused resume, a spent takeover limit, a breached budget or a save that failed waits for a person to try again."""
+    return status == "HELD" and hold_reason in _RETRIED_HOLDS
 
 
 def can_revise_goal(status: str) -> bool:

@@ -10,9 +10,9 @@ from django.db import transaction
 from approvals.services import waits_cancel, waits_invalidate
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import load_head
-from checkpoints.services import checkpoint_save, head_lock
-from checkpoints.statements import Candidate, prepare
-from checkpoints.states import Phase, Trigger
+from checkpoints.services import head_lock, prepare, refused_save_record, snapshot_save
+from checkpoints.statements import Candidate
+from checkpoints.states import NotSaved, Phase, Trigger
 from receipts.selectors import open_attempts
 from receipts.services import attempt_lost, calls_cancel, receipt_of, unknown_reads_release
 from runs.errors import LeaseLost
@@ -134,7 +134,10 @@ def _save_closing(run: Any, phase: Phase, fence: int) -> None:
             "next_node": "none",
         }
     )
-    checkpoint_save(prepare(Candidate(snapshot, Trigger.CLOSING)), fence=fence)
+    prepared = prepare(Candidate(snapshot, Trigger.CLOSING, after=position.snapshot))
+    outcome = prepared if isinstance(prepared, NotSaved) else snapshot_save(prepared, fence=fence)
+    if isinstance(outcome, NotSaved):
+        refused_save_record(outcome, tenant_id=run.tenant_id, run_id=run.id, fence=fence)
 
 
 def fail(holding: Holding, why: str) -> None:

@@ -1,6 +1,6 @@
 """What a worker holds in memory while it continues a run. Everything in it can be rebuilt from the database."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
@@ -10,7 +10,9 @@ from django.conf import settings
 
 from checkpoints.envelope import Contract, ResultRef, Snapshot
 from checkpoints.selectors import Position
-from checkpoints.states import Phase
+from checkpoints.services import prepare, proved
+from checkpoints.statements import Candidate, Prepared
+from checkpoints.states import Phase, Trigger
 from receipts.selectors import RunKeys, run_keys
 from runs.states import Holding
 from runtime.contracts import AgentSpec, Arguments, Gateway, PriorResult, Tool, ToolContext
@@ -73,10 +75,10 @@ class Session:
         result: ResultRef | None = None,
         contract: Contract | None = None,
     ) -> Snapshot:
-        """The revision that follows the current one."""
+        """The revision that follows the current one, as a draft: `prepared` checks it."""
         now = self.snapshot
-        return Snapshot.model_validate(
-            {
+        return Snapshot.model_construct(
+            **{
                 **vars(now),
                 "revision": now.revision + 1,
                 "parent_digest": self.position.digest,
@@ -89,6 +91,12 @@ class Session:
                 "nonce": token_hex(16),
             }
         )
+
+    def prepared(
+        self, snapshot: Snapshot, trigger: Trigger, *, go: bool | None = None, writes: Collection[UUID] = ()
+    ) -> Prepared:
+        """The draft of the next revision, checked and serialised before its commit. Raises SaveRefused."""
+        return proved(prepare(Candidate(snapshot, trigger, go, self.snapshot, frozenset(writes))))
 
     def moved(self, snapshot: Snapshot, digest: str) -> None:
         """The head has moved to this revision."""

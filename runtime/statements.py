@@ -16,6 +16,9 @@ from runtime.drain import draining
 _DONE_WHERE_GO = """
 done AS (SELECT go.run_id, go.fence FROM go)"""
 
+_DONE_WHERE_HELD = """
+done AS (SELECT fence.run_id, fence.fence FROM fence)"""
+
 _ASKING_WHERE_GO = """
 asking AS (SELECT go.run_id, go.fence FROM go)"""
 
@@ -52,6 +55,8 @@ RECORD_RESULT = joined(
     BUDGET,
     select=_GATES + "(SELECT max(attempt_no) FROM asked_try)",
 )
+# A result whose snapshot can't be saved: the facts alone, on the head as it is (T11).
+RECORD_ALONE = joined(FENCE, GO, _DONE_WHERE_HELD, RESULT, OBLIGATION, BUDGET, select=_GATES + "NULL::int")
 DISPATCH_CALL = joined(FENCE, GO, SAVE, DISPATCH, BUDGET, select=_GATES + "(SELECT max(attempt_no) FROM tried)")
 DISPATCH_AGAIN = joined(
     FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_GATES + "(SELECT max(attempt_no) FROM tried)"

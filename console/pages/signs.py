@@ -156,6 +156,8 @@ EFFECT: Mapping[str, Weight] = {
 HOLD: Mapping[str, tuple[str, str]] = {
     HoldReason.UNCERTAIN_CALL: ("A call may have happened", "Say what is known about the call"),
     HoldReason.RESUME_REFUSED: ("A guard refused the resume", "Mend the cause, then ask it to try again"),
+    HoldReason.SAVE_REFUSED: ("Its next revision can't be stored", "Read why, put it right, then ask it to try again"),
+    HoldReason.SAVE_UNKNOWN: ("Nobody knows whether a save happened", "Look at the database, then ask it to try again"),
     HoldReason.TAKEOVER_LIMIT: ("Its workers died too often", "Look at the workers, then ask it to try again"),
     HoldReason.BUDGET: ("The budget is spent", "Raise the cap, or stop the run"),
     HoldReason.OBLIGATION_OPEN: ("A promise is still open", "Release the promise with a reason, or stop the run"),

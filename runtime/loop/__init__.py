@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db import transaction
 
 from checkpoints.errors import Unreadable
+from checkpoints.services import SaveRefused
 from checkpoints.states import Phase
 from runs.errors import LeaseLost
 from runs.faults import reach
@@ -30,6 +31,7 @@ from runtime.loop.think import think
 from runtime.loop.verify import verify
 from runtime.loop.wake import wake
 from runtime.recovery import restore
+from runtime.saving import ReadAnew, after_refused_save, read_anew
 from runtime.session import Session
 
 logger = logging.getLogger(__name__)
@@ -51,6 +53,13 @@ def drive(run_id: UUID) -> None:
     if holding is None:
         return
     reach("after_acquire")
+    while holding is not None:
+        holding = _hold(holding)
+    reach("after_release")
+
+
+def _hold(holding: Holding) -> Holding | None:
+    """Continue from the head under one fence. Returns the lease with a higher one where the run is to be read anew."""
     try:
         with Heartbeat(holding, lambda: adopt(holding)) as heartbeat:
             session = restore(holding, heartbeat)
@@ -59,7 +68,11 @@ def drive(run_id: UUID) -> None:
                 going = _step(session)
     except LeaseLost:
         _gave_up(holding)
-    reach("after_release")
+    except SaveRefused as refused:
+        return after_refused_save(holding, refused.outcome)
+    except ReadAnew:
+        return read_anew(holding)
+    return None
 
 
 def _gave_up(holding: Holding) -> None:

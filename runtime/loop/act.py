@@ -8,8 +8,9 @@ from django.db import transaction
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
 from checkpoints.envelope import Contract, ResultRef
-from checkpoints.statements import Candidate, prepare, save_params
-from checkpoints.states import Phase, Trigger
+from checkpoints.services import SaveRefused, conflict
+from checkpoints.statements import save_params
+from checkpoints.states import NotSaved, Phase, Trigger
 from receipts.selectors import call_now, unsettled_calls
 from receipts.services import ReportText, attempt_find, attempt_lost, attempt_refused, report_version_store
 from receipts.states import EffectClass
@@ -27,8 +28,9 @@ from runtime.hosts import Tried, try_tool
 from runtime.loop.budget import MODEL_RESERVE, TOOL_RESERVE
 from runtime.loop.think import ask_params
 from runtime.loop.unknown import after_unknown, resume_call
+from runtime.saving import ReadAnew, record_refused_save
 from runtime.session import Asked, Sending, Session
-from runtime.statements import RECORD_RESULT, Written, write
+from runtime.statements import RECORD_ALONE, RECORD_RESULT, Written, write
 
 
 def await_result(session: Session) -> bool:
@@ -81,7 +83,10 @@ def _record(session: Session, sending: Sending, tried: Tried) -> bool:
     ref = ResultRef(call=sending.call_id, step_name=sending.step_name, key=sending.key, digest=digest(plain), ok=ok)
     contract = fulfilled(session.snapshot.contract, sending.step_name) if ok else session.snapshot.contract
     snapshot = session.next_snapshot(Phase.TOOL_RESULT_RECORDED, node="route", result=ref, contract=contract)
-    prepared = prepare(Candidate(snapshot, Trigger.AFTER_EFFECT))
+    try:
+        prepared = session.prepared(snapshot, Trigger.AFTER_EFFECT, writes=[sending.call_id])
+    except SaveRefused as refused:
+        raise _record_alone(session, sending, tried, plain, refused.outcome) from refused
     value = _value_of(tried)
     session.answered(sending.call_id, sending.tool.key, ok=ok, value=value)
     last = not unsettled_calls(ids=snapshot.barrier, but=sending.call_id)
@@ -92,7 +97,9 @@ def _record(session: Session, sending: Sending, tried: Tried) -> bool:
     purse = Purse().settle(sending.call_id, sending.attempt, TOOL_RESERVE, TOOL_RESERVE)
     if ask:
         purse.reserve(params["ask_id"], 1, MODEL_RESERVE)
-    written = _commit_result(session, sending, tried.outcome, params | purse.params())
+    written = _commit_result(session, sending, tried.outcome, RECORD_RESULT, params | purse.params())
+    if not written.done:
+        raise _record_alone(session, sending, tried, plain, conflict(prepared))
     session.moved(snapshot, prepared.digest)
     session.results.append(PriorResult(sending.call_id, sending.tool.key, sending.step_name, ok, value))
     if not ok:
@@ -111,17 +118,35 @@ def _go_on(session: Session, written: Written) -> bool:
     return True
 
 
-def _commit_result(session: Session, sending: Sending, outcome: ToolOutcome | None, params: dict[str, Any]) -> Written:
+def _record_alone(session: Session, sending: Sending, tried: Tried, plain: bytes, refused: NotSaved) -> ReadAnew:
+    """A known result outlives its snapshot (T11): commit receipt, effect, obligation and budget alone.
+
+    The head stays; the next revision is derived from what is stored. Raises LeaseLost: then the result is only evidence.
+    """
+    params = fence_params(session.holding) | {"data_key": session.key_id}
+    params |= _result_params(session, sending, tried, plain)
+    purse = Purse().settle(sending.call_id, sending.attempt, TOOL_RESERVE, TOOL_RESERVE)
+    _commit_result(session, sending, tried.outcome, RECORD_ALONE, params | purse.params())
+    record_refused_save(session.holding, refused)
+    hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
+    return ReadAnew()
+
+
+def _commit_result(
+    session: Session, sending: Sending, outcome: ToolOutcome | None, statement: str, params: dict[str, Any]
+) -> Written:
+    """Write a result, if the fence is good and the head is the one that it continues. Raises LeaseLost."""
     with transaction.atomic():
         if outcome is not None and outcome.report is not None and lease_lock(session.holding) is not None:
             _store_report(session, sending, outcome.report)
         reach("inside_result_tx", sending.tool.key)
-        written = write(RECORD_RESULT, params)
-        if written.done:
-            return written
-        transaction.set_rollback(True)
-    _refuse_late(session, sending, params["result_digest"])
-    raise LeaseLost
+        written = write(statement, params)
+        if not written.done:
+            transaction.set_rollback(True)
+    if not written.held:
+        _refuse_late(session, sending, params["result_digest"])
+        raise LeaseLost
+    return written
 
 
 def _store_report(session: Session, sending: Sending, report: ReportDraft) -> None:

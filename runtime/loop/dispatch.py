@@ -7,7 +7,8 @@ from django.db import transaction
 from approvals.policies import Ruling
 from approvals.services import arguments_intact, ruling_record, wait_consume
 from checkpoints.errors import Unreadable
-from checkpoints.statements import Candidate, prepare, save_params
+from checkpoints.services import SaveRefused, conflict
+from checkpoints.statements import save_params
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import call_arguments
 from receipts.services import ReportText, claim_take, publication_exists, report_version_store
@@ -46,7 +47,7 @@ def dispatch_first(
     """
     tool, args = bound_tool(session, call)
     snapshot = session.next_snapshot(Phase.AWAITING_TOOL_RESULT, node="act")
-    prepared = prepare(Candidate(snapshot, Trigger.CURSOR, go=True))
+    prepared = session.prepared(snapshot, Trigger.CURSOR, go=True)
     params = fence_params(session.holding) | save_params([prepared], key_id=session.key_id)
     params |= _dispatch_params(call, tool, authorised_by, ["PROPOSED", "AWAITING_APPROVAL"])
     purse = Purse().reserve(call.id, call.attempts + 1, TOOL_RESERVE)
@@ -69,6 +70,8 @@ def dispatch_first(
     except _NotSent as refused:
         if refused.failed is not None and refused.failed.holds:
             return guards.hold(session, refused.failed)
+        if refused.written is not None and refused.written.go and not refused.written.done:
+            raise SaveRefused(conflict(prepared)) from refused
         return refused.written is None or not_started(session, refused.written)
     if wait is not None:
         reach("after_wake_consumed", call.tool)

@@ -5,13 +5,11 @@ from typing import Any
 from approvals.policies import Ruling, rule_on
 from approvals.services import ruling_record, wait_open
 from approvals.states import PolicyOutcome
-from checkpoints.services import checkpoint_save, head_lock
-from checkpoints.statements import Candidate, prepare
+from checkpoints.services import head_lock, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import calls_of
 from receipts.services import call_refuse
 from receipts.states import CallStatus
-from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.services import run_move
 from runs.states import RunStatus, WakeupCause
@@ -107,9 +105,8 @@ def _head_awaits_approval(session: Session) -> None:
     if session.snapshot.phase == Phase.AWAITING_APPROVAL:
         return
     snapshot = session.next_snapshot(Phase.AWAITING_APPROVAL, node="wake")
-    prepared = prepare(Candidate(snapshot, Trigger.CURSOR))
-    if not checkpoint_save(prepared, fence=session.holding.fence):
-        raise LeaseLost
+    prepared = session.prepared(snapshot, Trigger.CURSOR)
+    saved(snapshot_save(prepared, fence=session.holding.fence))
     session.moved(snapshot, prepared.digest)
 
 
@@ -118,8 +115,7 @@ def to_decide(session: Session) -> bool:
     with held_run(session.holding) as (run, _):
         head_lock(run.id)
         snapshot = session.next_snapshot(Phase.READY_TO_DECIDE, node="think", barrier=())
-        prepared = prepare(Candidate(snapshot, Trigger.CURSOR))
-        if not checkpoint_save(prepared, fence=session.holding.fence):
-            raise LeaseLost
+        prepared = session.prepared(snapshot, Trigger.CURSOR)
+        saved(snapshot_save(prepared, fence=session.holding.fence))
     session.moved(snapshot, prepared.digest)
     return True

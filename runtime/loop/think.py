@@ -10,7 +10,7 @@ from accounts.keys import new_id
 from accounts.selectors import sealed_body
 from approvals.policies import POLICY_VERSION, rule_on
 from approvals.states import PolicyOutcome
-from checkpoints.statements import Candidate, Prepared, prepare, save_params
+from checkpoints.statements import Prepared, save_params
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import call_now, open_turn
 from receipts.services import attempt_find, attempt_lost, attempt_refused, model_call_failed
@@ -28,6 +28,7 @@ from runtime.ending import fail, held_run
 from runtime.hosts import Asking, Bound, bind_turn, try_model
 from runtime.loop.budget import MODEL_RESERVE, TOOL_RESERVE, not_started
 from runtime.registry import model_name
+from runtime.saving import not_written
 from runtime.session import Asked, Sending, Session
 from runtime.statements import ASK_FIRST, ASK_RETRY, SEAL_TURN, write
 from runtime.tools.finish import FINISH
@@ -168,7 +169,7 @@ def _seal(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> bool:
     purse = _purse(asked, turn, bound)
     written = write(SEAL_TURN, params | _policy_params(bound) | purse.params())
     if not written.done:
-        raise LeaseLost
+        raise not_written(written, prepared[0])
     reach("after_turn_sealed")
     reach("after_decision_saved")
     _remember(session, asked, turn, bound, prepared, started=bool(written.started))
@@ -206,10 +207,11 @@ def _decision(session: Session, asked: Asked, bound: list[Bound]) -> list[Prepar
     else:
         options = [(Phase.DECISION_RECORDED, "route", None)]
     return [
-        prepare(
-            Candidate(
-                session.next_snapshot(phase, node=node, turn_no=asked.turn_no, barrier=barrier), Trigger.CURSOR, go
-            )
+        session.prepared(
+            session.next_snapshot(phase, node=node, turn_no=asked.turn_no, barrier=barrier),
+            Trigger.CURSOR,
+            go=go,
+            writes=barrier,
         )
         for phase, node, go in options
     ]

@@ -6,13 +6,11 @@ from django.conf import settings
 
 from approvals.selectors import approval_lapsed
 from checkpoints.envelope import ResultRef
-from checkpoints.services import checkpoint_save, contract_now, head_lock, obligation_fulfil
-from checkpoints.statements import Candidate, prepare
+from checkpoints.services import contract_now, head_lock, obligation_fulfil, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import call_now, calls_of, last_verdict, result_bytes
 from receipts.services import VerdictGiven, call_fail, call_lock, calls_cancel, verdict_store
 from receipts.states import CallStatus, EffectClass, FollowUp, Verdict
-from runs.errors import LeaseLost
 from runs.services import budget_settle_held
 from runs.states import HoldReason, RunStatus
 from runtime.contracts import ToolOutcome
@@ -154,9 +152,8 @@ def _adopt_result(session: Session, call: Any) -> bool:
         contract = session.snapshot.contract
         now = contract_now(run_id=run.id, goal=contract.goal, version=contract.version)
         snapshot = session.next_snapshot(Phase.TOOL_RESULT_RECORDED, node="route", result=ref, contract=now)
-        prepared = prepare(Candidate(snapshot, Trigger.AFTER_EFFECT))
-        if not checkpoint_save(prepared, fence=session.holding.fence):
-            raise LeaseLost
+        prepared = session.prepared(snapshot, Trigger.AFTER_EFFECT)
+        saved(snapshot_save(prepared, fence=session.holding.fence))
     session.moved(snapshot, prepared.digest)
     prior = prior_result(call, plain)
     session.results.append(prior)
@@ -170,9 +167,8 @@ def _go_on_unknown(session: Session, call: Any) -> bool:
         head_lock(run.id)
         calls_cancel(run_id=run.id, why="an earlier call of this turn has an unknown outcome")
         snapshot = session.next_snapshot(Phase.READY_TO_DECIDE, node="think", barrier=())
-        prepared = prepare(Candidate(snapshot, Trigger.CURSOR))
-        if not checkpoint_save(prepared, fence=session.holding.fence):
-            raise LeaseLost
+        prepared = session.prepared(snapshot, Trigger.CURSOR)
+        saved(snapshot_save(prepared, fence=session.holding.fence))
     session.moved(snapshot, prepared.digest)
     session.reread()
     return True

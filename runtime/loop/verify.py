@@ -1,11 +1,9 @@
 """Verify: a run completes only when nothing that it promised is open (T39)."""
 
 from checkpoints.selectors import obligations_of
-from checkpoints.services import checkpoint_save, contract_now, head_lock
-from checkpoints.statements import Candidate, prepare
+from checkpoints.services import contract_now, head_lock, saved, snapshot_save
 from checkpoints.states import ObligationStatus, Phase, Trigger
 from receipts.services import unknown_reads_release
-from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.services import run_move
 from runs.states import HoldReason, RunStatus
@@ -45,8 +43,7 @@ def _finish(session: Session) -> bool:
             contract = session.snapshot.contract
             now = contract_now(run_id=run.id, goal=contract.goal, version=contract.version)
             snapshot = session.next_snapshot(Phase.FINISHED, node="none", contract=now, barrier=())
-            if not checkpoint_save(prepare(Candidate(snapshot, Trigger.CLOSING)), fence=session.holding.fence):
-                raise LeaseLost
+            saved(snapshot_save(session.prepared(snapshot, Trigger.CLOSING), fence=session.holding.fence))
             unknown_reads_release(run_id=run.id)
             wakeups_cancel(run_id=run.id)
             run_move(

@@ -5,8 +5,7 @@ from typing import Any
 from approvals.selectors import decision_of, newest_wait
 from approvals.services import arguments_intact, wait_consume
 from approvals.states import WaitStatus
-from checkpoints.services import checkpoint_save, head_lock
-from checkpoints.statements import Candidate, prepare
+from checkpoints.services import head_lock, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
 from receipts.services import call_lock, call_refuse, calls_cancel
 from receipts.states import CallStatus
@@ -71,9 +70,8 @@ def _refused(session: Session, call: Any, wait: Any) -> bool:
             calls_cancel(run_id=run.id, why="an earlier call of this turn was rejected")
             _close_wait(session, wait)
             snapshot = session.next_snapshot(Phase.READY_TO_DECIDE, node="think", barrier=())
-            prepared = prepare(Candidate(snapshot, Trigger.CURSOR))
-            if not checkpoint_save(prepared, fence=session.holding.fence):
-                raise LeaseLost
+            prepared = session.prepared(snapshot, Trigger.CURSOR)
+            saved(snapshot_save(prepared, fence=session.holding.fence))
     if stopping:
         stop(session.holding)
         return False

@@ -13,12 +13,16 @@ from approvals.services import waits_supersede
 from checkpoints.errors import GoalUnchanged, Unreadable
 from checkpoints.selectors import load_head
 from checkpoints.services import (
-    checkpoint_save,
+    SaveRefused,
     contract_now,
     goal_store,
     head_lock,
+    prepare,
+    proved,
+    saved,
+    snapshot_save,
 )
-from checkpoints.statements import Candidate, prepare
+from checkpoints.statements import Candidate
 from checkpoints.states import Trigger
 from runs.canonical import digest
 from runs.errors import RunHeldByWorker
@@ -43,6 +47,7 @@ from runtime.services.guards import (
     audit,
     audited,
     run_ended,
+    save_refusal,
     text_refusal,
 )
 
@@ -69,8 +74,12 @@ def goal_revise(*, actor: Actor, run_id: UUID, goal: str, reason: str) -> GoalRe
     the new revision. Needs the permission to revise. Raises NotFound.
     """
     access_run(actor=actor, id=run_id)
-    with transaction.atomic():
-        outcome = _revise(actor, run_id, goal.strip(), reason.strip())
+    outcome: GoalRevised | Refused
+    try:
+        with transaction.atomic():
+            outcome = _revise(actor, run_id, goal.strip(), reason.strip())
+    except SaveRefused as refused:
+        outcome = save_refusal(refused.outcome)
     return audited(outcome, actor, "run.revise_goal", "run", run_id)
 
 
@@ -111,8 +120,8 @@ def _store_goal(actor: Actor, run: Any, position: Any, goal: str, reason: str) -
             "nonce": token_hex(16),
         }
     )
-    if not checkpoint_save(prepare(Candidate(snapshot, Trigger.INTENT)), fence=fence):
-        raise RuntimeError(f"the locked head of run {run.id} moved")
+    prepared = proved(prepare(Candidate(snapshot, Trigger.INTENT, after=position.snapshot)))
+    saved(snapshot_save(prepared, fence=fence))
     if superseded and run.status == RunStatus.WAITING:
         run_move(run, RunStatus.QUEUED, cause="GOAL_REVISED", actor=actor.label)
         hint_run(run_id=run.id)

@@ -7,6 +7,8 @@ from uuid import UUID
 from accounts.audit import audit_append, audit_refused
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Actor, Permission
+from checkpoints.errors import SnapshotRefused
+from checkpoints.states import NotSaved
 from runs.canonical import NotCanonical, check
 from runs.errors import RunEnded
 from runs.states import (
@@ -46,6 +48,11 @@ def text_refusal(name: str, text: str, limit: int, *, needed: bool = False, one_
     except NotCanonical as error:
         return Invalid({"field": name, "reason": str(error)})
     return None
+
+
+def save_refusal(outcome: NotSaved) -> SnapshotRefused:
+    """What a person is told whose act would have saved a revision that may not be stored."""
+    return SnapshotRefused({"reason": outcome.why, "path": outcome.path})
 
 
 def run_ended(run: Any) -> RunEnded:

@@ -13,6 +13,7 @@ from accounts.states import Actor, Permission
 from checkpoints.envelope import Snapshot
 from checkpoints.selectors import first_intent
 from checkpoints.services import (
+    SaveRefused,
     checkpoint_first,
     contract_open,
 )
@@ -35,6 +36,7 @@ from runtime.services.guards import (
     NAME_LIMIT,
     audit,
     audited,
+    save_refusal,
     text_refusal,
 )
 from runtime.services.terms import Terms, commitments_at_start, same_terms, terms_refusal
@@ -101,6 +103,8 @@ def run_start(*, actor: Actor, wanted: StartRequest) -> Started | Refused:
     except IntegrityError:
         # A start with the same key or in the same thread was committed meanwhile; now it is there to be read.
         outcome = _start(actor, wanted, checked)
+    except SaveRefused as refused:
+        outcome = save_refusal(refused.outcome)
     if isinstance(outcome, Started) and outcome.new:
         reach("after_admit", wanted.agent)
     return audited(outcome, actor, "run.start", "tenant", actor.tenant_id)

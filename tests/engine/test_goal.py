@@ -260,7 +260,7 @@ def test_a_worker_and_a_revision_at_once_follow_each_other(engine: Engine) -> No
         assert isinstance(revised, RunHeldByWorker) == (holding.fence == 1)
 
 
-@pytest.mark.parametrize("place", ["waits_supersede", "goal_store", "message_append", "checkpoint_save", "audit"])
+@pytest.mark.parametrize("place", ["waits_supersede", "goal_store", "message_append", "snapshot_save", "audit"])
 def test_a_revision_that_is_cut_off_leaves_nothing(
     engine: Engine, wait: Wait, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from secrets import token_hex
 from uuid import UUID
 
@@ -9,12 +10,15 @@ import pytest
 from django.db import transaction
 
 from approvals.services import wait_expire
+from checkpoints.models import Checkpoint, Head, SaveAttempt
 from checkpoints.selectors import load_head
-from checkpoints.services import checkpoint_save
-from checkpoints.statements import Candidate, prepare
-from checkpoints.states import Trigger
+from checkpoints.services import prepare, proved, saved, snapshot_save
+from checkpoints.statements import Candidate
+from checkpoints.states import NotSaved, Trigger
 from receipts.models import ModelCall, Result
-from runs.models import BudgetEntry
+from runs.models import BudgetEntry, Refusal
+from runs.states import Holding
+from runtime import saving
 from runtime import statements as steps
 from runtime.loop import drive
 from runtime.requeue import requeue_woken
@@ -22,6 +26,7 @@ from tests.agents import calls
 from tests.engine.engine import (
     Engine,
     call_named,
+    head_of,
     lease_of,
     open_wait,
     phases,
@@ -124,34 +129,72 @@ def move_head(run_id: UUID) -> None:
         update={"revision": position.revision + 1, "parent_digest": position.digest, "nonce": token_hex(16)}
     )
     with transaction.atomic():
-        assert checkpoint_save(prepare(Candidate(snapshot, Trigger.INTENT)), fence=lease_of(run_id).fence)
+        prepared = proved(prepare(Candidate(snapshot, Trigger.INTENT, after=position.snapshot)))
+        saved(snapshot_save(prepared, fence=lease_of(run_id).fence))
+
+
+def watch_refusals(patch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """What every table holds where a refused save reaches the owner of the run, before anything is decided."""
+    seen: list[dict[str, str]] = []
+
+    def seeing(holding: Holding, outcome: NotSaved) -> None:
+        seen.append(contents())
+        record(holding, outcome)
+
+    record = saving.record_refused_save
+    for module in ("runtime.saving", "runtime.loop.act"):
+        patch.setattr(import_module(module), "record_refused_save", seeing)
+    return seen
+
+
+def assert_lost_to(run_id: UUID, winner: Head) -> None:
+    """The loser is recorded, and wrote no revision beside the winner's; the run went on from there."""
+    attempt = SaveAttempt.objects.get(run_id=run_id)
+    refusal = Refusal.objects.get(subject_id=attempt.save_id)
+    assert (attempt.status, attempt.kind, attempt.expected_revision) == (
+        "NOT_SAVED",
+        "VERSION_CONFLICT",
+        winner.revision - 1,
+    )
+    assert (refusal.kind, refusal.expected_revision, refusal.actual_revision) == (
+        "VERSION_CONFLICT",
+        winner.revision - 1,
+        winner.revision,
+    )
+    assert not Checkpoint.objects.filter(save_id=attempt.save_id).exists()
+    assert Checkpoint.objects.get(run_id=run_id, revision=winner.revision).digest == winner.digest
+    assert run_now(run_id).status == "COMPLETED"
 
 
 @pytest.mark.parametrize("statement", SAVING)
-def test_of_two_saves_from_one_revision_the_second_writes_nothing_at_all(
+def test_of_two_saves_from_one_revision_the_second_saves_nothing(
     engine: Engine, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F09."""
+    """F09. A turn or a dispatch writes nothing at all; of a result the facts stay, without a revision (T11)."""
     run_id, gate, worker = held_worker(engine, statement, monkeypatch)
     move_head(run_id)
-    before = contents()
+    winner, before, seen = head_of(run_id), contents(), watch_refusals(monkeypatch)
     gate.open()
     worker.result()
-    assert contents() == before
+    assert_lost_to(run_id, winner)
+    assert len(seen) == 1
+    changed = {table for table, held in before.items() if seen[0][table] != held}
+    facts = {f"receipts_{part}" for part in ("attempt", "toolcall", "result", "effect")}
+    assert changed <= (facts | {"runs_budget", "runs_budgetentry"} if statement == "RECORD_RESULT" else set())
 
 
 @pytest.mark.parametrize("statement", SAVING)
-def test_a_save_that_waited_for_another_from_the_same_revision_writes_nothing_at_all(
+def test_a_save_that_waited_for_another_from_the_same_revision_saves_nothing(
     engine: Engine, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id, gate, worker = held_worker(engine, statement, monkeypatch)
     with uncommitted():
         move_head(run_id)
-        before = contents()
+        winner = head_of(run_id)
         gate.open()
         worker.wait_blocked()
     worker.result()
-    assert contents() == before
+    assert_lost_to(run_id, winner)
 
 
 @pytest.mark.parametrize("statement", SAVING)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from approvals.states import WAIT_MOVES
-from checkpoints.states import COMMITMENT_MOVES, OBLIGATION_MOVES, PHASE_MOVES
+from checkpoints.states import COMMITMENT_MOVES, OBLIGATION_MOVES, PHASE_MOVES, SAVE_MOVES
 from receipts.states import CALL_MOVES, MODEL_CALL_MOVES, PUBLICATION_MOVES
 from runs.states import CONTROL_MOVES, RUN_MOVES, WAKEUP_MOVES
 
@@ -23,6 +23,7 @@ MACHINES = {
     "Wait": WAIT_MOVES,
     "Obligation": OBLIGATION_MOVES,
     "Constraint or assumption": COMMITMENT_MOVES,
+    "Save attempt": SAVE_MOVES,
     "Checkpoint phase": [move for move in PHASE_MOVES if move[1] != "STOPPED"],
 }
 

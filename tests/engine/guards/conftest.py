@@ -1,9 +1,12 @@
 """A completed run, and that nothing of a test stays."""
 
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 
+from checkpoints.services import refused_save_record
+from checkpoints.states import NotSaved, Trigger
 from runs.services import refusal_record
 from runs.states import RefusalKind
 from runtime.contracts import ToolUnknown
@@ -31,6 +34,8 @@ def told(shared_engine: Engine) -> Told:
     run = run_now(run_id)
     assert run.status == "COMPLETED"
     refusal_record(tenant_id=run.tenant_id, run_id=run_id, kind=RefusalKind.STALE_FENCE)
+    refused = NotSaved(uuid4(), Trigger.CURSOR, 1, "SCHEMA", "$", "because")
+    refused_save_record(refused, tenant_id=run.tenant_id, run_id=run_id, fence=1)
     shared_engine.stop(shared_engine.start())
     return Told(run, call_named(run_id, "c"))
 

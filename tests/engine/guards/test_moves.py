@@ -12,14 +12,17 @@ from django.utils import timezone
 
 from accounts.keys import new_id
 from approvals.states import WAIT_MOVES, WaitStatus
+from checkpoints.models import SaveAttempt
 from checkpoints.states import (
     COMMITMENT_MOVES,
     OBLIGATION_MOVES,
     PHASE_KEEPING_TRIGGERS,
     PHASE_MOVES,
+    SAVE_MOVES,
     CommitmentStatus,
     ObligationStatus,
     Phase,
+    SaveStatus,
 )
 from receipts.models import ModelCall
 from receipts.states import (
@@ -112,6 +115,24 @@ def wakeup(told: Told, status: str) -> Wakeup:
     )
 
 
+def as_save_attempt(to: str) -> dict[str, Any]:
+    probed = to != "UNKNOWN"
+    return {"resolved_at": timezone.now() if probed else None, "resolved_fence": 2 if probed else None}
+
+
+def save_attempt(told: Told, status: str) -> SaveAttempt:
+    return SaveAttempt.objects.create(
+        save_id=new_id(),
+        tenant_id=told.run.tenant_id,
+        run=told.run,
+        trigger="CURSOR",
+        expected_revision=1,
+        fence=1,
+        status=status,
+        **as_save_attempt(status),
+    )
+
+
 def model_call(told: Told, status: str) -> ModelCall:
     return ModelCall.objects.create(
         tenant_id=told.run.tenant_id,
@@ -133,6 +154,7 @@ MACHINES = [
     Machine("publication", tuple(PublicationStatus), PUBLICATION_MOVES, Told.another_publication, nothing_else),
     Machine("wait", tuple(WaitStatus), WAIT_MOVES, Told.another_wait, nothing_else),
     Machine("commitment", tuple(CommitmentStatus), COMMITMENT_MOVES, Told.another_commitment, as_commitment),
+    Machine("save attempt", tuple(SaveStatus), SAVE_MOVES, save_attempt, as_save_attempt),
     Machine("obligation", tuple(ObligationStatus), OBLIGATION_MOVES, Told.another_obligation, nothing_else),
 ]
 

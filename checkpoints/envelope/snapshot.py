@@ -16,7 +16,7 @@ Digest = str
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, revalidate_instances="always")
 
 
 class Promise(_Strict):
@@ -94,6 +94,22 @@ class Snapshot(_Strict):
     def body(self) -> bytes:
         """The canonical bytes that are stored and digested."""
         return canonical(self.model_dump(mode="json"))
+
+
+# Each format that can be read, with its strict parser. A format that is not here is refused, never guessed (T03).
+_PARSERS: dict[int, type[Snapshot]] = {FORMAT_VERSION: Snapshot}
+
+
+class UnknownFormat(ValueError):
+    """A stored body has a format version that this installation can't read."""
+
+
+def parse_snapshot(plain: bytes, *, format_version: int) -> Snapshot:
+    """The snapshot in a stored body of this format. Raises UnknownFormat, or pydantic's ValidationError."""
+    parser = _PARSERS.get(format_version)
+    if parser is None:
+        raise UnknownFormat(f"format {format_version}, supported {', '.join(map(str, sorted(_PARSERS)))}")
+    return parser.model_validate_json(plain)
 
 
 def snapshot_digest(body: bytes) -> str:

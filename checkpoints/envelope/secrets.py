@@ -1,0 +1,26 @@
+"""What may stand in no snapshot: secrets, by the forms that issuers declare for them. Pure Python."""
+
+import re
+
+# Name, and the form. Each is anchored on a prefix that its issuer documents, so that ids and digests never match.
+_FORMS: tuple[tuple[str, str], ...] = (
+    ("private key", r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----"),
+    ("Signalbox token", r"\bsb_[A-Za-z0-9_-]{43}"),
+    ("AWS access key", r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
+    ("Google API key", r"\bAIza[0-9A-Za-z_-]{35}"),
+    ("GitHub token", r"\bgh[pousr]_[A-Za-z0-9]{36,}|\bgithub_pat_[A-Za-z0-9_]{22,}"),
+    ("GitLab token", r"\bglpat-[A-Za-z0-9_-]{20,}"),
+    ("Slack token", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    ("model provider's API key", r"\bsk-[A-Za-z0-9_-]{20,}"),
+    ("Stripe key", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    ("JSON web token", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    ("authorization header", r"\b[Aa]uthorization:\s*(?:[Bb]earer|[Bb]asic)\s+[A-Za-z0-9._~+/=-]{16,}"),
+    ("password in an address", r"\b[a-z][a-z0-9+.-]*://[^\s:/@]+:[^\s:/@]+@"),
+)
+_ANY = re.compile("|".join(f"(?P<f{number}>{form})" for number, (_, form) in enumerate(_FORMS)))
+
+
+def secret_in(text: str) -> str | None:
+    """The kind of secret that a text holds, or None. Says what, never the secret itself."""
+    found = _ANY.search(text)
+    return _FORMS[int(found.lastgroup[1:])][0] if found and found.lastgroup else None

@@ -1,0 +1,324 @@
+"""Saves: what is refused before any statement, what stays of it, and that every entry goes the same way."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from accounts.selectors import sealed_body
+from checkpoints.envelope import Contract, Promise, ResultRef, Snapshot
+from checkpoints.envelope.secrets import secret_in
+from checkpoints.errors import SnapshotRefused
+from checkpoints.models import Checkpoint, SaveAttempt
+from checkpoints.selectors import load_head
+from checkpoints.services import prepare
+from checkpoints.statements import Candidate, Prepared
+from checkpoints.states import NotSaved, Phase, Trigger
+from receipts.models import Effect, Result
+from runs.models import Refusal, Run
+from runtime import session as sessions
+from runtime.loop import drive
+from runtime.services import StartRequest, run_start
+from tests.agents import SCRIPT, calls
+from tests.engine.engine import Engine, call_named, head_of, lease_of, phases, run_now, sql
+
+KEY = "sk-" + "Za9" * 12
+SECRETS = {
+    "private key": "-----BEGIN RSA PRIVATE KEY-----\nMIIE",
+    "Signalbox token": "sb_" + "a" * 43,
+    "AWS access key": "AKIA" + "A1" * 8,
+    "Google API key": "AIza" + "x" * 35,
+    "GitHub token": "ghp_" + "a1" * 18,
+    "GitLab token": "glpat-" + "a" * 20,
+    "Slack token": "xoxb-1234567890-abc",
+    "model provider's API key": KEY,
+    "Stripe key": "sk_live_" + "a" * 16,
+    "JSON web token": "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl",
+    "authorization header": "Authorization: Bearer abcdefghijklmnop1234",
+    "password in an address": "postgres://ada:lovelace@db/x",
+}
+
+
+@pytest.fixture
+def head(engine: Engine) -> Snapshot:
+    """The head of a run that has looked once."""
+    run_id = engine.run(calls(("look", "a"), ("once", "b")))
+    return load_head(run_now(run_id)).snapshot
+
+
+def follow(head: Snapshot, trigger: Trigger = Trigger.INTENT, **differently: Any) -> Prepared | NotSaved:
+    """Prepare the revision after the head, differently."""
+    fields = {**vars(head), "revision": head.revision + 1, "parent_digest": "a" * 64, "nonce": "0" * 32}
+    return prepare(Candidate(Snapshot.model_construct(**fields | differently), trigger, after=head))
+
+
+def refused(outcome: Prepared | NotSaved) -> tuple[str, str]:
+    assert isinstance(outcome, NotSaved), outcome
+    return outcome.kind, outcome.path
+
+
+def cyclic() -> Any:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+REF: dict[str, Any] = {"call": uuid4(), "step_name": "s", "key": "a" * 64, "digest": "a" * 64, "ok": True}
+UNFIT: dict[str, tuple[dict[str, Any], str, str]] = {
+    "an id of 10 000 characters": (
+        {"results": (ResultRef.model_construct(**REF | {"step_name": "x" * 10_000}),)},
+        "FIELD_LIMIT",
+        "$.results[0].step_name",
+    ),
+    "too many of them": ({"barrier": tuple(uuid4() for _ in range(65))}, "FIELD_LIMIT", "$.barrier"),
+    "a cycle": ({"results": cyclic()}, "SCHEMA", "$.results[0]"),
+    "NaN": ({"turn_no": float("nan")}, "SCHEMA", "$.turn_no"),
+    "an integer beyond 2^53-1": ({"turn_no": 2**53}, "SCHEMA", "$.turn_no"),
+    "a lone surrogate": ({"next_node": "\ud800"}, "SCHEMA", "$.next_node"),
+    "a NUL": ({"next_node": "a\0"}, "SCHEMA", "$.next_node"),
+    "a set": ({"contract": {1, 2}}, "SCHEMA", "$.contract"),
+}
+
+
+@pytest.mark.parametrize("what", UNFIT)
+def test_what_can_not_be_stored_is_refused_before_any_statement(head: Snapshot, what: str) -> None:
+    """A-122, F10, F11."""
+    fields, kind, path = UNFIT[what]
+    with CaptureQueriesContext(connection) as sent:
+        assert refused(follow(head, **fields)) == (kind, path)
+    assert list(sent) == []
+
+
+def test_an_unknown_field_is_refused_without_its_name(head: Snapshot) -> None:
+    contract = Contract.model_construct(**vars(head.contract))
+    vars(contract)[KEY] = "1"
+    assert refused(follow(head, contract=contract)) == ("SCHEMA", "$.contract.?")
+
+
+@pytest.mark.parametrize("what", SECRETS)
+def test_a_secret_is_refused_by_its_form(head: Snapshot, what: str) -> None:
+    text = f"Use {SECRETS[what]} for it."
+    promise = Promise(step_name="s", statement=text, status="OPEN")
+    outcome = follow(head, contract=head.contract.model_copy(update={"obligations": (promise,)}))
+    assert refused(outcome) == ("FORBIDDEN_CONTENT", "$.contract.obligations[0].statement")
+    assert secret_in(text) == what
+    assert isinstance(outcome, NotSaved)
+    assert SECRETS[what] not in repr(outcome)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Compare two funds.", "a" * 64, str(uuid4()), "https://example.org/a:b@c", "skill-based, risk-free", "eyJ."],
+)
+def test_what_is_no_secret_is_not_taken_for_one(text: str) -> None:
+    assert secret_in(text) is None
+
+
+def test_a_phase_that_does_not_follow_is_refused(head: Snapshot) -> None:
+    assert refused(follow(head, Trigger.CURSOR, phase=Phase.FINISHED)) == ("ILLEGAL_PHASE", "$.phase")
+
+
+def test_a_first_revision_follows_nothing_and_decides(head: Snapshot) -> None:
+    assert refused(prepare(Candidate(head, Trigger.CURSOR))) == ("ILLEGAL_PHASE", "$.phase")
+
+
+def test_a_reference_to_nothing_is_refused(head: Snapshot) -> None:
+    """A-140: a mark of something done, without a receipt."""
+    forged = (*head.results, ResultRef(**REF))
+    assert refused(follow(head, results=forged)) == ("MISSING_REF", f"$.results[{len(head.results)}]")
+    assert refused(follow(head, barrier=(uuid4(),))) == ("MISSING_REF", "$.barrier[0]")
+
+
+def test_a_reference_with_another_digest_is_refused(head: Snapshot) -> None:
+    changed = (head.results[0].model_copy(update={"digest": "a" * 64}),)
+    assert refused(follow(head, results=changed)) == ("MISSING_REF", "$.results[0]")
+
+
+def test_a_reference_to_a_call_of_another_run_is_refused(engine: Engine, head: Snapshot) -> None:
+    other = call_named(engine.run(calls(("look", "a"))), "a")
+    digest = Result.objects.get(tool_call=other).digest
+    foreign = ResultRef(call=other.id, step_name=other.step_name, key=other.idempotency_key, digest=digest, ok=True)
+    assert refused(follow(head, results=(*head.results, foreign))) == ("MISSING_REF", "$.results[1]")
+    assert refused(follow(head, barrier=(other.id,))) == ("MISSING_REF", "$.barrier[0]")
+
+
+# ── what the owner of the run decides ────────────────────────────────────────
+
+
+def spoil(patch: pytest.MonkeyPatch, trigger: Trigger, times: int = 1, **fields: Any) -> None:
+    """Let the next saves of a trigger hold something that can't be stored."""
+    left = [times]
+    plain = prepare
+
+    def spoiled(candidate: Candidate) -> Prepared | NotSaved:
+        if candidate.trigger != trigger or not left[0]:
+            return plain(candidate)
+        left[0] -= 1
+        draft = Snapshot.model_construct(**{**vars(candidate.snapshot), **fields})
+        return plain(Candidate(draft, trigger, candidate.go, candidate.after, candidate.writes))
+
+    patch.setattr(sessions, "prepare", spoiled)
+
+
+def saves_refused(run_id: UUID) -> list[tuple[str, str, str]]:
+    rows = SaveAttempt.objects.filter(run_id=run_id).order_by("at")
+    return [(row.trigger, row.status, row.kind or "") for row in rows]
+
+
+def test_a_result_outlives_the_snapshot_that_could_not_be_saved(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F11 a, b: the receipt, its effect and its budget commit alone; the next revision is derived from them."""
+    spoil(monkeypatch, Trigger.AFTER_EFFECT, turn_no=float("nan"))
+    run_id = engine.run(calls(("note", "b")), calls(("look", "c")))
+    assert saves_refused(run_id) == [("AFTER_EFFECT", "NOT_SAVED", "SCHEMA")]
+    assert [refusal.kind for refusal in Refusal.objects.filter(run_id=run_id)] == ["SCHEMA"]
+    call = call_named(run_id, "b")
+    assert (call.status, call.attempts, Effect.objects.filter(tool_call=call).count()) == ("SUCCEEDED", 1, 1)
+    assert run_now(run_id).status == "COMPLETED"
+    assert SCRIPT.labels("note") == ["b"]
+    assert [
+        revision for (revision,) in sql("SELECT revision FROM checkpoints_checkpoint WHERE run_id = %s", run_id)
+    ] == [*range(1, head_of(run_id).revision + 1)]
+
+
+def test_a_decision_that_can_not_be_saved_holds_the_run_and_fails_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F10: nothing of the turn is written; a person may try again, and it is asked again."""
+    spoil(monkeypatch, Trigger.CURSOR, next_node="x" * 129)
+    run_id = engine.run(calls(("look", "a")))
+    run = run_now(run_id)
+    assert (run.status, run.hold_reason) == ("HELD", "SAVE_REFUSED")
+    assert "FIELD_LIMIT at $.next_node" in run.hold_detail
+    assert (head_of(run_id).revision, lease_of(run_id).owner) == (1, None)
+    assert saves_refused(run_id) == [("CURSOR", "NOT_SAVED", "FIELD_LIMIT")]
+    engine.resume(run_id)
+    drive(run_id)
+    assert run_now(run_id).status == "COMPLETED"
+
+
+def test_a_wait_is_not_opened_at_a_revision_that_can_not_be_saved(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A-130: no wait, and the call stays proposed."""
+    plain, waiting = prepare, Phase.AWAITING_APPROVAL
+
+    def spoiled(candidate: Candidate) -> Prepared | NotSaved:
+        wrong = {"next_node": "x" * 129} if candidate.snapshot.phase == waiting else {}
+        draft = Snapshot.model_construct(**{**vars(candidate.snapshot), **wrong})
+        return plain(Candidate(draft, candidate.trigger, candidate.go, candidate.after, candidate.writes))
+
+    monkeypatch.setattr(sessions, "prepare", spoiled)
+    run_id = engine.run(calls(("once", "a")))
+    run = run_now(run_id)
+    assert (run.status, run.hold_reason, run.waits.count()) == ("HELD", "SAVE_REFUSED", 0)
+    assert call_named(run_id, "a").status == "PROPOSED"
+    monkeypatch.setattr(sessions, "prepare", plain)
+    engine.resume(run_id)
+    drive(run_id)
+    assert (run_now(run_id).status, run.waits.count()) == ("WAITING", 1)
+
+
+def test_a_stop_settles_without_its_closing_revision(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X01, F11 d."""
+    run_id = engine.run(calls(("look", "a")), lambda _: stop_now(engine), calls(("look", "b")))
+    run = run_now(run_id)
+    assert run.status == "CANCELLED"
+
+    def spoiled(candidate: Candidate) -> Prepared | NotSaved:
+        assert candidate.trigger == Trigger.CLOSING
+        return prepare(
+            Candidate(candidate.snapshot.model_copy(update={"turn_no": -1}), candidate.trigger, after=candidate.after)
+        )
+
+    monkeypatch.setattr("runtime.ending.prepare", spoiled)
+    other = engine.run(calls(("look", "a")), lambda _: stop_now(engine), calls(("look", "b")))
+    run, head = run_now(other), head_of(other)
+    assert (run.status, run.controls.get().status, head.phase) == ("CANCELLED", "SETTLED", phases(other)[-1])
+    assert "STOPPED" not in phases(other)
+    assert saves_refused(other) == [("CLOSING", "NOT_SAVED", "FIELD_LIMIT")]
+
+
+def stop_now(engine: Engine) -> Any:
+    """A stop while the model is asked."""
+    engine.stop(Run.objects.latest("created_at").id)
+    return calls(("look", "z"))
+
+
+# ── secrets are nowhere ──────────────────────────────────────────────────────
+
+
+def dumped() -> str:
+    """Every row of the database as text, with the bodies opened."""
+    tables = sql(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^(accounts|runs|receipts|checkpoints|approvals)_'"
+    )
+    return "\n".join(str(sql(f"SELECT t::text FROM {table} t")) for (table,) in tables)
+
+
+@pytest.mark.parametrize("act", ["start", "revise"])
+def test_a_secret_in_a_goal_is_stored_nowhere(engine: Engine, act: str) -> None:
+    goal = f"Use {KEY} to publish."
+    if act == "start":
+        outcome: Any = run_start(actor=engine.person("olga"), wanted=StartRequest("told", {}, goal=goal))
+    else:
+        outcome = engine.revise(engine.run(calls(("once", "a"))), goal)
+    assert isinstance(outcome, SnapshotRefused)
+    assert "$.contract.goal" in str(outcome)
+    assert KEY not in dumped()
+    assert KEY not in str(outcome)
+    assert not Checkpoint.objects.filter(trigger="INTENT").exists()
+
+
+def test_a_secret_in_a_snapshot_is_stored_nowhere(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F10 c: not in the body, not in the refusal, not in the row of the save."""
+    spoil(monkeypatch, Trigger.CURSOR, next_node=KEY)
+    stored: list[bytes] = []
+    monkeypatch.setattr("checkpoints.statements.sealed_body", keeping(stored))
+    run_id = engine.run(calls(("look", "a")))
+    assert saves_refused(run_id) == [("CURSOR", "NOT_SAVED", "FORBIDDEN_CONTENT")]
+    assert KEY not in dumped()
+    assert not any(KEY.encode() in plain for plain in stored)
+    assert run_now(run_id).hold_detail == "FORBIDDEN_CONTENT at $.next_node: it looks like a model provider's API key"
+
+
+def keeping(stored: list[bytes]) -> Callable[..., bytes]:
+    def kept(*, key_id: Any, plain: bytes) -> bytes:
+        stored.append(plain)
+        return sealed_body(key_id=key_id, plain=plain)
+
+    return kept
+
+
+# ── one way, and no switch ───────────────────────────────────────────────────
+
+
+def test_no_setting_or_signature_ignores_a_failed_save() -> None:
+    """A-151."""
+    root = Path(__file__).resolve().parents[2]
+    for folder in ("checkpoints", "runtime"):
+        for file in (root / folder).rglob("*.py"):
+            text = file.read_text()
+            assert not any(word in text for word in ("best_effort", "ignore_errors", "suppress_save", "ignore_save")), (
+                file
+            )
+
+
+def test_a_head_is_moved_in_two_places_only() -> None:
+    """A-146, A-147: the service, and the part of the steps' statement."""
+    root = Path(__file__).resolve().parents[2]
+    texts = {
+        str(file.relative_to(root)): file.read_text()
+        for app in ("checkpoints", "runtime", "approvals")
+        for file in (root / app).rglob("*.py")
+        if "migrations" not in file.parts
+    }
+    assert [name for name, text in texts.items() if "UPDATE checkpoints_head" in text] == ["checkpoints/statements.py"]
+    assert [name for name, text in texts.items() if "Head.objects.filter" in text and ".update(" in text] == [
+        "checkpoints/services.py"
+    ]
