@@ -42,6 +42,10 @@ class SaveRefused(Exception):
         self.outcome = outcome
 
 
+_SOURCE = ("source_kind", "source_ref", "source_version")
+_CLOSED = (ObligationStatus.FULFILLED, ObligationStatus.RELEASED)
+
+
 @dataclass(frozen=True)
 class NewCommitment:
     """A constraint or an assumption before it is stored, with its source: who asserted it, and which version of that."""
@@ -99,6 +103,46 @@ def _term(row: Commitment) -> Term:
             "accepted_revision": row.accepted_revision,
         }
     )
+
+
+def contract_carry(
+    *, run: Run, source_id: UUID, revision: int, promises: Sequence[Promise], goal: str, actor: str, reason: str
+) -> Contract:
+    """Store the contract that a continued or forked run takes over from its source, in the transaction that admits it.
+
+    A promise that was open there, at that revision, is open here; one that was fulfilled or released stays so. Constraints
+    and assumptions that were accepted by then are carried, but for those that were withdrawn at their source since.
+    """
+    Intent.objects.create(run=run, version=1, goal=goal, revised_by=actor, reason=reason, digest=digest(goal.encode()))
+    rows = {row.step_name: row for row in obligations_of(source_id)}
+    for promise in promises:
+        row = rows[promise.step_name]
+        kept = Obligation(
+            tenant_id=run.tenant_id, run=run, statement=promise.statement, step_name=row.step_name, status="OPEN"
+        )
+        if promise.status in _CLOSED:
+            kept.status, kept.fulfilled_by, kept.closed_at = promise.status, row.fulfilled_by, row.closed_at
+            kept.released_by, kept.release_reason = row.released_by, row.release_reason
+        kept.save(force_insert=True)
+    live = (row for row in commitments_of(source_id) if row.status == CommitmentStatus.LIVE)
+    for row in live:
+        if row.accepted_revision <= revision:
+            said = {name: getattr(row, name) for name in ("kind", "statement", "denies", *_SOURCE)}
+            Commitment.objects.create(tenant_id=run.tenant_id, run=run, accepted_revision=1, **said)
+    return contract_now(run_id=run.id, goal=goal, version=1)
+
+
+def obligations_carry(run_id: UUID) -> Sequence[Promise]:
+    """Mark what an ended run left open as CARRIED, with lease and run locked. Returns all its promises as they stood."""
+    rows = Obligation.objects.select_for_update(no_key=True).filter(run_id=run_id).order_by("promised_at", "id")
+    promises = [
+        Promise.model_validate({"step_name": row.step_name, "statement": row.statement, "status": row.status})
+        for row in rows
+    ]
+    Obligation.objects.filter(run_id=run_id, status=ObligationStatus.OPEN).update(
+        status=ObligationStatus.CARRIED, closed_at=ClockTimestamp()
+    )
+    return promises
 
 
 def goal_store(*, run: Run, version: int, goal: str, actor: str, reason: str) -> None:

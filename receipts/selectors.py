@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -76,11 +76,15 @@ class TurnRecord:
     proposals: Sequence[Proposal]
 
 
-def sealed_turns(*, tenant_id: UUID, run_id: UUID) -> list[TurnRecord]:
-    """Every sealed turn of a run in order, for the conversation that the next request is built from."""
+def sealed_turns(*, tenant_id: UUID, run_id: UUID, upto: int | None = None) -> list[TurnRecord]:
+    """Every sealed turn of a run in order, for the conversation that the next request is built from; those up to a
+    number, where one is given.
+    """
     calls = ToolCall.objects.select_related("result")
     proposals = Proposal.objects.order_by("ordinal").prefetch_related(Prefetch("tool_call", queryset=calls))
     turns = ModelCall.objects.filter(run_id=run_id, status="SEALED").order_by("turn_no")
+    if upto is not None:
+        turns = turns.filter(turn_no__lte=upto)
     records = []
     for turn in turns.prefetch_related(Prefetch("proposals", queryset=proposals)):
         stored = json.loads(artifact_bytes(tenant_id=tenant_id, sha256=str(turn.response_digest)))
@@ -109,6 +113,18 @@ def lineage_calls(*, run_id: UUID, ids: Sequence[UUID]) -> dict[UUID, str | None
     return dict(rows.values_list("id", "result__digest"))
 
 
+def calls_in_lineage(*, ids: Sequence[UUID], lineage_id: UUID) -> dict[UUID, ToolCall]:
+    """Those of these calls that a run of the lineage made, by id, with their results."""
+    calls = ToolCall.objects.filter(id__in=ids, run__lineage_id=lineage_id).select_related("result")
+    return {call.id: call for call in calls}
+
+
+def turn_proposals(*, run_id: UUID, turn_no: int) -> list[Proposal] | None:
+    """The proposals of a sealed turn in their order, or None where the run has no such turn."""
+    turn = ModelCall.objects.filter(run_id=run_id, turn_no=turn_no, status=ModelCallStatus.SEALED).first()
+    return None if turn is None else list(turn.proposals.order_by("ordinal"))
+
+
 def call_now(*, id: UUID) -> ToolCall:
     """A call as it is stored now, with its result."""
     return ToolCall.objects.select_related("result").get(id=id)
@@ -124,23 +140,32 @@ class RunKeys:
     """The keys of a run's calls, and the number of the last call.
 
     `live`: the calls that were sent, or may still be sent (ruling 6). `given_up`: those of unknown outcome that the run
-    went on without; they are refused to the model (ruling 33).
+    went on without; they are refused to the model (ruling 33). `carried`: by intent key, what the run's source has read.
     """
 
     live: dict[str, UUID]
     given_up: frozenset[str]
     ordinal: int
+    carried: dict[str, UUID] = field(default_factory=dict)
 
 
-def run_keys(*, run_id: UUID) -> RunKeys:
-    """The keys of a run as they are stored now."""
+def run_keys(*, run_id: UUID, results: Sequence[UUID] = ()) -> RunKeys:
+    """The keys of a run as they are stored now. `results`: the calls whose results its snapshot refers to."""
     rows = list(ToolCall.objects.filter(run_id=run_id).order_by("ordinal"))
     unknown = [row for row in rows if row.status == CallStatus.UNCERTAIN and not row.blocking]
     return RunKeys(
         live={row.idempotency_key: row.id for row in rows if row.status in LIVE_CALL and row not in unknown},
         given_up=frozenset(row.idempotency_key for row in unknown),
         ordinal=max((row.ordinal for row in rows), default=0),
+        carried=_carried_reads(set(results) - {row.id for row in rows}),
     )
+
+
+def _carried_reads(ids: set[UUID]) -> dict[str, UUID]:
+    if not ids:
+        return {}
+    reads = ToolCall.objects.filter(id__in=ids, effect_class="READ_ONLY", status=CallStatus.SUCCEEDED)
+    return dict(reads.order_by("created_at").values_list("intent_key", "id"))
 
 
 def outcome_counts(*, run_id: UUID) -> dict[str, int]:

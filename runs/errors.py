@@ -25,6 +25,18 @@ class NothingToResume(Refused):
     code = "NOTHING_TO_RESUME"
 
 
+class NothingToContinue(Refused):
+    """No run was started. The run is {status}; only a run that ended without completing can be continued. {instead}"""
+
+    code = "NOTHING_TO_CONTINUE"
+
+
+class AlreadyContinued(Refused):
+    """No run was started. Run {run} continues this one already, and what was promised was carried there."""
+
+    code = "ALREADY_CONTINUED"
+
+
 class ThreadBusy(Refused):
     """No run was started. Thread {thread} already has a live run, {run}."""
 
@@ -32,6 +44,6 @@ class ThreadBusy(Refused):
 
 
 class KeyReused(Refused):
-    """No run was started. The key {key} already made run {run}, from another agent or other files."""
+    """No run was started. The key {key} already made run {run}, from another agent, goal, source or other files."""
 
     code = "KEY_REUSED"

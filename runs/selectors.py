@@ -40,6 +40,17 @@ def run_by_admission(*, tenant_id: UUID, admission_key: str) -> Run | None:
     return runs.filter(tenant_id=tenant_id, admission_key=admission_key).first()
 
 
+def source_of(run: Run) -> Run | None:
+    """The run that a continued or forked run goes on from, or None."""
+    source_id = run.continued_from_id or run.forked_from_id
+    return Run.objects.get(id=source_id) if source_id else None
+
+
+def continuation_of(run_id: UUID) -> UUID | None:
+    """The run that continues an ended run, or None."""
+    return Run.objects.filter(continued_from_id=run_id).values_list("id", flat=True).first()
+
+
 def thread_live_run(*, tenant_id: UUID, agent_key: str, thread_key: str) -> UUID | None:
     """The new or continued run that is live in a thread, or None (T32). Forks and children may live beside it."""
     live = Run.objects.filter(
@@ -58,6 +69,11 @@ def artifact_bytes(*, tenant_id: UUID, sha256: str) -> bytes:
     return plain_body(key_id=artifact.data_key_id, body=artifact.body)
 
 
+def run_input_names(run: Run) -> Mapping[str, str]:
+    """The file name of each upload of a run by its name."""
+    return dict(RunInput.objects.filter(run=run).values_list("name", "filename"))
+
+
 def run_inputs(run: Run) -> Mapping[str, bytes]:
     """The uploads of a run by name."""
     inputs = RunInput.objects.filter(run=run).order_by("name")
@@ -69,9 +85,11 @@ def run_input_digests(run: Run) -> Mapping[str, str]:
     return dict(RunInput.objects.filter(run=run).values_list("name", "sha256"))
 
 
-def messages_of(run: Run) -> Sequence[tuple[Message, str]]:
-    """The messages of a run in order, with their text."""
+def messages_of(run: Run, *, upto: int | None = None) -> Sequence[tuple[Message, str]]:
+    """The messages of a run in order, with their text; those up to a number, where one is given."""
     rows = Message.objects.filter(run=run).order_by("seq")
+    if upto is not None:
+        rows = rows.filter(seq__lte=upto)
     return [(row, plain_body(key_id=row.data_key_id, body=row.body).decode()) for row in rows]
 
 

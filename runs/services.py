@@ -59,12 +59,15 @@ class Descent:
     origin: Origin
     source: Run
     revision: int | None = None
+    turns: int = 0
+    messages: int = 0
 
     def fields(self) -> dict[str, Any]:
         """The columns of the new run."""
         shared: dict[str, Any] = {"origin": self.origin, "lineage_id": self.source.lineage_id}
         if self.origin == Origin.CHILD:
             return shared | {"parent_run_id": self.source.id, "root_run_id": self.source.root_run_id}
+        shared |= {"inherited_turns": self.turns, "inherited_messages": self.messages}
         if self.origin == Origin.FORKED:
             return shared | {"forked_from_id": self.source.id, "forked_from_revision": self.revision}
         return shared | {"continued_from_id": self.source.id}

@@ -176,6 +176,11 @@ def can_stop(status: str, stop_open: bool) -> bool:
 _RETRIED_HOLDS = frozenset({"RESUME_REFUSED", "TAKEOVER_LIMIT", "BUDGET", "SAVE_REFUSED", "SAVE_UNKNOWN"})
 
 
+def can_continue(status: str) -> bool:
+    """A run that ended without completing can be continued as a new run (A-075, A-076)."""
+    return status in ENDED_RUN and status != "COMPLETED"
+
+
 def can_retry_resume(status: str, hold_reason: str | None) -> bool:
     """A refused resume, a spent takeover limit, a breached budget or a save that failed waits for a person to try again."""
     return status == "HELD" and hold_reason in _RETRIED_HOLDS

@@ -8,7 +8,7 @@ from typing import Any
 from receipts.selectors import TurnRecord, result_bytes, sealed_turns
 from receipts.states import CallStatus, Disposition
 from runs.canonical import canonical, digest
-from runs.selectors import messages_of
+from runs.selectors import messages_of, source_of
 from runtime.contracts import ProposedCall
 
 _CLOSED = {
@@ -69,16 +69,30 @@ def message_id(turn_no: int, ordinal: int) -> str:
 
 
 def rebuild(run: Any) -> Conversation:
-    """The conversation of a run from what is stored, for a worker that takes over."""
+    """The conversation of a run from what is stored, for a worker that takes over. A continued or forked run goes on
+    with what its source had heard and said up to the revision where it begins.
+    """
     conversation = Conversation()
-    notices = list(messages_of(run))
-    _add_messages(conversation, notices, after_turn=0)
-    for turn in sealed_turns(tenant_id=run.tenant_id, run_id=run.id):
+    parts, turns, messages = [], None, None
+    source: Any = run
+    while source is not None:
+        parts.append((source, turns, messages))
+        turns, messages = source.inherited_turns, source.inherited_messages
+        source = source_of(source)
+    for part in reversed(parts):
+        _add_part(conversation, *part)
+    return conversation
+
+
+def _add_part(conversation: Conversation, run: Any, turns: int | None, messages: int | None) -> None:
+    """Add what one run of the line heard and said, up to a turn and a message."""
+    notices = list(messages_of(run, upto=messages))
+    _add_messages(conversation, notices, after_turn=run.inherited_turns)
+    for turn in sealed_turns(tenant_id=run.tenant_id, run_id=run.id, upto=turns):
         proposals = tuple(ProposedCall(call["tool"], call["arguments"]) for call in turn.proposed)
         conversation.add_turn(turn.turn_no, turn.text, proposals)
         _add_answers(conversation, turn)
         _add_messages(conversation, notices, after_turn=turn.turn_no)
-    return conversation
 
 
 def _add_messages(conversation: Conversation, notices: list[Any], *, after_turn: int) -> None:

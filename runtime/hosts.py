@@ -5,7 +5,7 @@ A host never writes a row. It says what one try gave; the loop records it.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -70,7 +70,7 @@ def bind_turn(
     """Bind every proposal of a turn, in order. A key that is already live in the run, or earlier in this turn, is reused;
     one whose outcome nobody knows and that the run went on without is refused.
     """
-    now = RunKeys(dict(keys.live), keys.given_up, keys.ordinal)
+    now = replace(keys, live=dict(keys.live))
     bound: list[Bound] = []
     for ordinal, proposed in enumerate(turn.proposals):
         if proposed.tool == FINISH.key:
@@ -117,8 +117,10 @@ def _bind(
                 ordinal, proposed.tool[:200], args_digest, Disposition.REFUSED, refusal=str(error)[:REFUSAL_LIMIT]
             )
         )
-    if key in keys.live:
-        return Bound(NewProposal(ordinal, tool.key, digest(plain), Disposition.REUSED, call=keys.live[key]), tool=tool)
+    intent = intent_key(step_name=step_name, args=value)
+    known = keys.live.get(key) or keys.carried.get(intent)
+    if known is not None:
+        return Bound(NewProposal(ordinal, tool.key, digest(plain), Disposition.REUSED, call=known), tool=tool)
     call = NewCall(
         id=new_id(),
         ordinal=keys.ordinal + 1 + ordinal,
@@ -130,7 +132,7 @@ def _bind(
         args=plain,
         args_digest=digest(plain),
         idempotency_key=key,
-        intent_key=intent_key(step_name=step_name, args=value),
+        intent_key=intent,
         timeout=tool.timeout_seconds,
     )
     return Bound(NewProposal(ordinal, tool.key, call.args_digest, Disposition.NEW, call=call.id), call, tool, args)

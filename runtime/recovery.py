@@ -13,7 +13,7 @@ from approvals.services import waits_cancel
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import Position, load_head, obligations_of
 from receipts.selectors import (
-    calls_of,
+    calls_in_lineage,
     outcome_counts,
     proposals_waiting,
     published_reports,
@@ -108,9 +108,9 @@ def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
         position=position,
         key_id=current_data_key(run.tenant_id),
         inputs=run_inputs(run),
-        results=_results(position),
+        results=_results(run, position),
         conversation=rebuild(run),
-        keys=run_keys(run_id=run.id),
+        keys=run_keys(run_id=run.id, results=[ref.call for ref in position.snapshot.results]),
     )
     for call_id, turn_no, ordinal in proposals_waiting(call_ids=position.snapshot.barrier):
         session.asked_for(call_id, turn_no, ordinal)
@@ -129,14 +129,14 @@ def _pinned_spec(run: Any, position: Position) -> AgentSpec:
     return agent.spec
 
 
-def _results(position: Position) -> list[PriorResult]:
-    """The results that the snapshot refers to, each found and equal by digest (guard 8)."""
+def _results(run: Any, position: Position) -> list[PriorResult]:
+    """The results that the snapshot refers to, each found in the run's lineage and equal by digest (guard 8)."""
     refs = position.snapshot.results
-    calls = calls_of(ids=[ref.call for ref in refs])
+    calls = calls_in_lineage(ids=[ref.call for ref in refs], lineage_id=run.lineage_id)
     found = []
     for ref in refs:
         call = calls.get(ref.call)
-        if call is None or call.run_id != position.snapshot.run or not hasattr(call, "result"):
+        if call is None or not hasattr(call, "result"):
             raise Unreadable("MISSING_REF", f"the result of call {ref.call}")
         plain = result_bytes(call.result)
         if not digest(plain) == ref.digest == call.result.digest:

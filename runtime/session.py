@@ -105,7 +105,7 @@ class Session:
     def reread(self) -> None:
         """Take conversation and keys from the store again, after calls were closed or results adopted."""
         self.conversation = rebuild(self.run)
-        self.keys = run_keys(run_id=self.run.id)
+        self.keys = run_keys(run_id=self.run.id, results=[ref.call for ref in self.snapshot.results])
 
     def context(self, sending: Sending) -> ToolContext:
         """What the tool may read for this attempt."""

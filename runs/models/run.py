@@ -35,6 +35,9 @@ class Run(models.Model):
     continued_from = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="continuations")
     forked_from = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="forks")
     forked_from_revision = models.IntegerField(null=True)
+    # Up to which turn and which message of its source a continued or forked run goes on with its conversation.
+    inherited_turns = models.IntegerField(db_default=0)
+    inherited_messages = models.BigIntegerField(db_default=0)
     title = models.CharField(max_length=200)
     status = models.CharField(max_length=16, db_default=RunStatus.QUEUED)
     hold_reason = models.CharField(max_length=32, null=True)
@@ -58,7 +61,13 @@ class Run(models.Model):
                 condition=Q(status__in=sorted(LIVE_RUN), origin__in=sorted(THREAD_ROOT)),
                 name="one_live_root_per_thread",
             ),
+            models.UniqueConstraint(fields=["continued_from"], name="run_continued_once"),
             one_of("origin", list(Origin), "run_origin_known"),
+            models.CheckConstraint(
+                condition=Q(origin__in=["CONTINUED", "FORKED"], inherited_turns__gte=0, inherited_messages__gte=0)
+                | Q(inherited_turns=0, inherited_messages=0),
+                name="run_inherits_from_source",
+            ),
             models.CheckConstraint(
                 condition=Q(origin="CHILD", parent_run__isnull=False) | (~Q(origin="CHILD") & Q(parent_run=None)),
                 name="run_child_has_parent",
@@ -110,6 +119,7 @@ class Run(models.Model):
                 fields=[
                     *("tenant", "thread", "lineage_id", "origin", "root_run_id", "parent_run"),
                     *("continued_from", "forked_from", "forked_from_revision", "admission_key"),
+                    *("inherited_turns", "inherited_messages"),
                 ],
             ),
             no_delete(),

@@ -4,6 +4,7 @@ Pages, the API and the command line call these and nothing else. A refusal is re
 transaction of its own after the refused one has ended (ruling 14). Locks go in the order of DESIGN.md ruling 37.
 """
 
+from runtime.services.descend import SuccessorRequest, run_continue, run_fork
 from runtime.services.goal import GoalRevised, RunUnreadable, goal_revise
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
 from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcile
@@ -26,6 +27,7 @@ __all__ = [
     "StartRequest",
     "Started",
     "StopState",
+    "SuccessorRequest",
     "Terms",
     "UnknownAgent",
     "Upload",
@@ -36,6 +38,8 @@ __all__ = [
     "goal_revise",
     "lines_of",
     "obligation_release",
+    "run_continue",
+    "run_fork",
     "run_resume",
     "run_start",
     "run_stop",

@@ -29,7 +29,7 @@ from runs.services import (
     run_admit,
 )
 from runs.wakeups import hint_run
-from runtime.contracts import AgentInputRefused
+from runtime.contracts import AgentInputRefused, AgentSpec
 from runtime.registry import agents, manifest, model_name
 from runtime.services.guards import (
     GOAL_LIMIT,
@@ -154,24 +154,30 @@ def _start_refusal(actor: Actor, wanted: StartRequest) -> str | Refused:
 
 
 def _new_run(actor: Actor, wanted: StartRequest, title: str) -> NewRun:
-    spec = agents()[wanted.agent].spec
-    pinned = manifest(spec)
     return NewRun(
+        **pinned(agents()[wanted.agent].spec),
         tenant_id=actor.tenant_id,
-        agent_key=spec.key,
-        agent_version=spec.version,
-        model=model_name(spec),
-        gateway=str(pinned["gateway"]),
-        manifest=pinned,
         thread_key=wanted.thread or f"run-{wanted.key}"[:NAME_LIMIT],
         title=(wanted.title or title)[:NAME_LIMIT],
-        recovery_policy=spec.recovery_policy,
-        max_takeovers=spec.max_takeovers,
         admission_key=wanted.key,
         created_by=actor.label,
-        caps=spec.caps,
         inputs={name: (upload.filename[:255], upload.data) for name, upload in wanted.inputs.items()},
     )
+
+
+def pinned(spec: AgentSpec) -> dict[str, Any]:
+    """What a run is pinned to and limited by at its admission, as the fields of NewRun: the agent as it is installed now."""
+    described = manifest(spec)
+    return {
+        "agent_key": spec.key,
+        "agent_version": spec.version,
+        "model": model_name(spec),
+        "gateway": str(described["gateway"]),
+        "manifest": described,
+        "recovery_policy": spec.recovery_policy,
+        "max_takeovers": spec.max_takeovers,
+        "caps": spec.caps,
+    }
 
 
 def _admit(actor: Actor, new: NewRun, wanted: StartRequest) -> UUID:

@@ -29,11 +29,14 @@ from runtime.services import (
     Started,
     StartRequest,
     StopState,
+    SuccessorRequest,
     Upload,
     VerdictRequest,
     call_reconcile,
     goal_revise,
     obligation_release,
+    run_continue,
+    run_fork,
     run_resume,
     run_start,
     run_stop,
@@ -126,6 +129,17 @@ class Engine:
         obligations = Run.objects.get(id=run_id).obligations.order_by("promised_at")
         obligation = obligations.filter(status="OPEN").first() or obligations[0]
         return obligation_release(actor=self.person(by), obligation_id=obligation.id, reason="not needed any more")
+
+    def carry_on(self, run_id: UUID, by: str = "otto", **wanted: Any) -> Any:
+        """Continue an ended run as a new one."""
+        return run_continue(
+            actor=self.person(by), run_id=run_id, wanted=SuccessorRequest(**({"reason": "not done"} | wanted))
+        )
+
+    def fork(self, run_id: UUID, revision: int, by: str = "otto", **wanted: Any) -> Any:
+        """Fork a revision of a run into a new one."""
+        asked = SuccessorRequest(**({"reason": "try it differently"} | wanted))
+        return run_fork(actor=self.person(by), run_id=run_id, revision=revision, wanted=asked)
 
     def resume(self, run_id: UUID, by: str = "otto") -> Any:
         return run_resume(actor=self.person(by), run_id=run_id, reason="try again")
