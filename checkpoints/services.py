@@ -124,10 +124,10 @@ def contract_carry(
             kept.status, kept.fulfilled_by, kept.closed_at = promise.status, row.fulfilled_by, row.closed_at
             kept.released_by, kept.release_reason = row.released_by, row.release_reason
         kept.save(force_insert=True)
-    live = (row for row in commitments_of(source_id) if row.status == CommitmentStatus.LIVE)
-    for row in live:
-        if row.accepted_revision <= revision:
-            said = {name: getattr(row, name) for name in ("kind", "statement", "denies", *_SOURCE)}
+    terms = (term for term in commitments_of(source_id) if term.status == CommitmentStatus.LIVE)
+    for term in terms:
+        if term.accepted_revision <= revision:
+            said = {name: getattr(term, name) for name in ("kind", "statement", "denies", *_SOURCE)}
             Commitment.objects.create(tenant_id=run.tenant_id, run=run, accepted_revision=1, **said)
     return contract_now(run_id=run.id, goal=goal, version=1)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import F, Prefetch, QuerySet
 
 from accounts.errors import NotFound
@@ -13,6 +14,7 @@ from accounts.selectors import plain_body
 from accounts.states import Actor, Permission
 from receipts.models import (
     Attempt,
+    Claim,
     ModelCall,
     Proposal,
     Publication,
@@ -22,7 +24,7 @@ from receipts.models import (
     Result,
     ToolCall,
 )
-from receipts.states import LIVE_CALL, SETTLED_CALL, CallStatus, ModelCallStatus, PublicationStatus
+from receipts.states import LIVE_CALL, SETTLED_CALL, UNSENT_CALL, CallStatus, ModelCallStatus, PublicationStatus
 from runs.models import Run
 from runs.selectors import artifact_bytes
 
@@ -117,6 +119,35 @@ def calls_in_lineage(*, ids: Sequence[UUID], lineage_id: UUID) -> dict[UUID, Too
     """Those of these calls that a run of the lineage made, by id, with their results."""
     calls = ToolCall.objects.filter(id__in=ids, run__lineage_id=lineage_id).select_related("result")
     return {call.id: call for call in calls}
+
+
+def lineage_claims(*, tenant_id: UUID, lineage_id: UUID, intents: Sequence[str]) -> dict[str, ToolCall]:
+    """By intent key, the call of a lineage that has the live claim on it (ruling 25)."""
+    claims = Claim.objects.filter(
+        tenant_id=tenant_id, lineage_id=lineage_id, intent_key__in=intents, released_at=None
+    ).select_related("tool_call")
+    return {claim.intent_key: claim.tool_call for claim in claims}
+
+
+def runs_held_by_lineage(limit: int = 200) -> list[tuple[UUID, UUID]]:
+    """(run, call) of runs that are held by a call of another run of their lineage which holds them no longer (ruling 34)."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT r.id, o.id FROM runs_run r CROSS JOIN LATERAL ("
+            "  SELECT f.subject_id FROM runs_refusal f WHERE f.run_id = r.id AND f.kind = 'ANCESTOR_INTENT' "
+            "  ORDER BY f.id DESC LIMIT 1) refused JOIN receipts_toolcall o ON o.id = refused.subject_id "
+            "WHERE r.status = 'HELD' AND r.hold_reason = 'UNCERTAIN_CALL' "
+            "AND NOT (o.status = ANY(%s) OR (o.status = 'UNCERTAIN' AND o.blocking)) "
+            "AND NOT EXISTS (SELECT FROM receipts_toolcall u WHERE u.run_id = r.id AND u.status = 'UNCERTAIN' "
+            "                AND u.blocking) LIMIT %s",
+            [[*sorted(UNSENT_CALL), "DISPATCHED"], limit],
+        )
+        return [(run_id, call_id) for run_id, call_id in cursor.fetchall()]
+
+
+def verdicts_on(call_id: UUID) -> int:
+    """How many verdicts a call has."""
+    return Reconciliation.objects.filter(tool_call_id=call_id).count()
 
 
 def turn_proposals(*, run_id: UUID, turn_no: int) -> list[Proposal] | None:

@@ -24,6 +24,7 @@ from receipts.models import (
     Result,
     ToolCall,
 )
+from receipts.selectors import result_bytes
 from receipts.states import (
     UNSENT_CALL,
     AttemptOutcome,
@@ -34,8 +35,10 @@ from receipts.states import (
     ResultSource,
     Verdict,
 )
-from runs.canonical import canonical, digest
+from runs.canonical import canonical, digest, parse
 from runs.services import artifact_store
+
+_CLAIM_TRIES = 5  # a rival may give its claim up between the try and the look
 
 
 def attempt_lost(attempt: Attempt, *, why: str) -> None:
@@ -134,12 +137,32 @@ def unknown_reads_release(*, run_id: UUID) -> None:
     ToolCall.objects.filter(run_id=run_id, status=CallStatus.UNCERTAIN, effect_class="READ_ONLY").update(blocking=False)
 
 
-def claim_take(call: ToolCall, *, lineage_id: UUID) -> None:
-    """Claim the call's intent for its lineage. The database refuses a second live claim (ruling 25)."""
-    Claim.objects.get_or_create(
-        tool_call=call,
-        defaults={"tenant_id": call.tenant_id, "lineage_id": lineage_id, "intent_key": call.intent_key},
+def claim_take(call: ToolCall, *, lineage_id: UUID) -> UUID | None:
+    """Claim the call's intent for its lineage, once while it is live (ruling 25). None when this call has the claim, or the
+    call of the lineage that has it instead.
+
+    A rival that is claiming it at the same time is waited for: only its commit or its rollback decides. Several claims of
+    one transaction are taken in the order of their intent keys, so that two runs never wait for each other.
+    """
+    claim = Claim(tenant_id=call.tenant_id, lineage_id=lineage_id, intent_key=call.intent_key, tool_call=call)
+    live = Claim.objects.filter(
+        tenant_id=call.tenant_id, lineage_id=lineage_id, intent_key=call.intent_key, released_at=None
     )
+    for _ in range(_CLAIM_TRIES):
+        Claim.objects.bulk_create([claim], ignore_conflicts=True)
+        holder: UUID | None = live.values_list("tool_call_id", flat=True).first()
+        if holder is not None:
+            return None if holder == call.id else holder
+    raise RuntimeError(f"the claim of call {call.id} was released")
+
+
+def call_reuse(call: ToolCall, other: ToolCall) -> Result:
+    """Answer a call that was never sent from the stored result of another call with the same intent (T07)."""
+    ToolCall.objects.filter(id=call.id, status=CallStatus.PROPOSED).update(
+        status=CallStatus.SUCCEEDED, external_ref=other.external_ref
+    )
+    found = Result.objects.get(tool_call=other)
+    return _result(call, source=ResultSource.REUSED, ok=found.ok, value=parse(result_bytes(found)))
 
 
 def claim_release(call: ToolCall) -> None:
@@ -226,10 +249,10 @@ def _result(
     attempt_no: int | None = None,
     reconciliation: Reconciliation | None = None,
     fence: int | None = None,
-) -> None:
+) -> Result:
     plain = canonical(value)
     key_id = current_data_key(call.tenant_id)
-    Result.objects.create(
+    return Result.objects.create(
         tool_call=call,
         source=source,
         ok=ok,

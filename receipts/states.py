@@ -136,6 +136,12 @@ PUBLICATION_MOVES: Moves = [
 ]
 
 
+def holds_intent(status: str, blocking: bool) -> bool:
+    """A call that may still be sent, or of which nobody knows, keeps the rest of its lineage from the same intent (ruling 34)."""
+    unknown = status == CallStatus.UNCERTAIN
+    return status in UNSENT_CALL or status == CallStatus.DISPATCHED or (unknown and blocking)
+
+
 def can_reconcile(status: str) -> bool:
     """Only a call of unknown outcome takes a verdict."""
     return status == CallStatus.UNCERTAIN

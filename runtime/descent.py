@@ -6,7 +6,7 @@ from typing import Any
 from checkpoints.envelope import Snapshot
 from checkpoints.selectors import checkpoint_of, load_snapshot
 from receipts.selectors import calls_of, turn_proposals
-from receipts.states import CallStatus, Disposition
+from receipts.states import CallStatus, Disposition, EffectClass
 
 # A call that is not sent any more, and of which the model has been told.
 _TOLD = (CallStatus.DENIED, CallStatus.REJECTED)
@@ -42,4 +42,5 @@ def _turn_is_open(source: Any, snapshot: Snapshot) -> bool:
 
 
 def _is_told(call: Any) -> bool:
-    return call.status in _TOLD or (call.status == CallStatus.UNCERTAIN and not call.blocking)
+    given_up = call.status == CallStatus.UNCERTAIN and not call.blocking and call.effect_class != EffectClass.READ_ONLY
+    return call.status in _TOLD or given_up

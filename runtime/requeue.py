@@ -7,10 +7,11 @@ from django.db import transaction
 
 from approvals.selectors import live_wait
 from approvals.states import WaitStatus
+from receipts.selectors import verdicts_on
 from runs.leases import lease_lock_any
 from runs.services import run_lock, run_move
-from runs.states import UNHOLDING_CAUSES, WAKING_CAUSES, RunStatus, WakeupCause
-from runs.wakeups import hint_run, wakeup_pending
+from runs.states import UNHOLDING_CAUSES, WAKING_CAUSES, HoldReason, RunStatus, WakeupCause
+from runs.wakeups import hint_run, wakeup_pending, wakeup_write
 
 
 def requeue_woken(run_id: UUID) -> None:
@@ -29,6 +30,26 @@ def requeue_woken(run_id: UUID) -> None:
         if wait is not None and wait.status == WaitStatus.OPEN and not withdrawn:
             return
         run_move(run, RunStatus.QUEUED, cause="WOKEN", actor="system:sweep")
+        hint_run(run_id=run_id)
+
+
+def wake_descendant(run_id: UUID, call_id: UUID) -> None:
+    """Wake a run that was held by a call of another run of its lineage, and no longer is (ruling 34). Called by the sweep.
+
+    The other run is not locked (ruling 13): what its call has become can't be taken back.
+    """
+    with transaction.atomic():
+        lease_lock_any(run_id)
+        run = run_lock(run_id)
+        if run.status != RunStatus.HELD or run.hold_reason != HoldReason.UNCERTAIN_CALL:
+            return
+        wakeup_write(
+            tenant_id=run.tenant_id,
+            run_id=run_id,
+            cause=WakeupCause.RECONCILED,
+            dedupe_key=f"recon:{call_id}:{verdicts_on(call_id)}:{run_id}",
+        )
+        run_move(run, RunStatus.QUEUED, cause="ANCESTOR_SETTLED", actor="system:sweep")
         hint_run(run_id=run_id)
 
 

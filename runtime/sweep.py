@@ -13,11 +13,12 @@ from django.db import connection
 
 from approvals.selectors import waits_past_deadline
 from approvals.services import wait_expire
+from receipts.selectors import runs_held_by_lineage
 from runs.faults import reach
 from runs.selectors import runs_to_look_at, runs_with_unheard_wakeups
 from runs.services import sweep_failures_record
 from runs.wakeups import hint_run
-from runtime.requeue import requeue_woken
+from runtime.requeue import requeue_woken, wake_descendant
 
 logger = logging.getLogger(__name__)
 
@@ -82,4 +83,14 @@ def _hints() -> Iterable[Unit]:
         yield Unit(run_id, partial(hint_run, run_id=run_id))
 
 
-STEPS: dict[str, Callable[[], Iterable[Unit]]] = {"expire": _expiries, "wake": _wakeups, "hint": _hints}
+def _descendants() -> Iterable[Unit]:
+    for run_id, call_id in runs_held_by_lineage():
+        yield Unit(run_id, partial(wake_descendant, run_id, call_id))
+
+
+STEPS: dict[str, Callable[[], Iterable[Unit]]] = {
+    "expire": _expiries,
+    "lineage": _descendants,
+    "wake": _wakeups,
+    "hint": _hints,
+}

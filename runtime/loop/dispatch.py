@@ -21,6 +21,7 @@ from runs.statements import Purse, fence_params
 from runtime import guards
 from runtime.contracts import Arguments, Tool
 from runtime.loop.budget import TOOL_RESERVE, not_started
+from runtime.loop.lineage import ClaimedElsewhere
 from runtime.registry import tool_of
 from runtime.session import Sending, Session
 from runtime.statements import DISPATCH_AGAIN, DISPATCH_CALL, Written, write
@@ -116,9 +117,14 @@ def bound_tool(session: Session, call: Any) -> tuple[Tool, Arguments]:
 
 
 def prepare_effect(session: Session, call: Any, tool: Tool, args: Arguments) -> None:
-    """Before a call with an effect is asked for or sent: its claim on the lineage, and the version it would publish."""
+    """Before a call with an effect is asked for or sent: its claim on the lineage, and the version it would publish.
+
+    Raises ClaimedElsewhere.
+    """
     if tool.effect_class != EffectClass.READ_ONLY:
-        claim_take(call, lineage_id=session.run.lineage_id)
+        holder = claim_take(call, lineage_id=session.run.lineage_id)
+        if holder is not None:
+            raise ClaimedElsewhere(call, holder)
     if not tool.publishes or publication_exists(call):
         return
     draft = tool.draft(args, session.results)

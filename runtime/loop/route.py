@@ -17,6 +17,7 @@ from runs.wakeups import wakeups_consume
 from runtime import guards
 from runtime.ending import held_run, stop, worker
 from runtime.loop.dispatch import bound_tool, dispatch_first, prepare_effect
+from runtime.loop.lineage import ClaimedElsewhere, claimed_elsewhere
 from runtime.loop.think import think
 from runtime.registry import tool_of
 from runtime.session import Session
@@ -47,7 +48,14 @@ def next_unsent(session: Session) -> Any:
 
 
 def route_call(session: Session, call: Any) -> bool:
-    """Ask the policy about one call and do what it says."""
+    """Ask the policy about one call and do what it says, unless another run of the lineage has claimed its intent."""
+    try:
+        return _by_policy(session, call)
+    except ClaimedElsewhere as claimed:
+        return claimed_elsewhere(session, claimed)
+
+
+def _by_policy(session: Session, call: Any) -> bool:
     tool = tool_of(session.spec, call.tool)
     ruling = rule_on(
         tool_known=tool is not None,

@@ -27,6 +27,7 @@ from runtime.conversation import call_answer
 from runtime.ending import fail, held_run
 from runtime.hosts import Asking, Bound, bind_turn, try_model
 from runtime.loop.budget import MODEL_RESERVE, TOOL_RESERVE, not_started
+from runtime.loop.lineage import dispositions
 from runtime.registry import model_name
 from runtime.saving import not_written
 from runtime.session import Asked, Sending, Session
@@ -160,7 +161,7 @@ def _seal(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> bool:
         results=session.results,
         keys=session.keys,
     )
-    bound = _authorise_first(session, bound)
+    bound = _authorise_first(session, dispositions(session, bound))
     prepared = _decision(session, asked, bound)
     params = fence_params(session.holding) | save_params(prepared, key_id=session.key_id)
     params |= _turn_params(session, asked, turn, body) | call_params(
@@ -266,7 +267,7 @@ def _remember_proposal(session: Session, turn_no: int, item: Bound, started: boo
         session.conversation.add_answer(
             turn_no, proposal.ordinal, proposal.tool, ok=False, value={"error": proposal.refusal}
         )
-    elif proposal.disposition == Disposition.REUSED and proposal.call is not None:
+    elif proposal.disposition == Disposition.REUSED and proposal.call is not None and item.call is None:
         _remember_reused(session, turn_no, proposal.ordinal, proposal.tool, proposal.call)
     elif item.call is not None and item.tool is not None and item.args is not None:
         session.keys.ordinal = max(session.keys.ordinal, item.call.ordinal)

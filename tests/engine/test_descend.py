@@ -13,9 +13,21 @@ from runs.errors import AlreadyContinued, KeyReused, NothingToContinue, ThreadBu
 from runs.models import Run
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
-from runtime.services import Started
+from runtime.services import Started, StartRequest, run_start
 from tests.agents import SCRIPT, calls, done
-from tests.engine.engine import Engine, Killed, added, counts, expire_lease, head_of, kill, open_wait, run_now, sql
+from tests.engine.engine import (
+    Engine,
+    Killed,
+    added,
+    counts,
+    expire_lease,
+    head_of,
+    kill,
+    open_wait,
+    run_now,
+    sql,
+    sql_past_triggers,
+)
 from tests.engine.races import together
 
 
@@ -90,7 +102,7 @@ def test_an_ended_run_is_continued_with_its_promises_results_and_conversation(en
     assert (run_now(source).status, before.status) == ("CANCELLED", "CANCELLED")
 
 
-def test_a_settled_run_is_continued(engine: Engine, at_point: object) -> None:
+def test_a_settled_run_is_continued(engine: Engine) -> None:
     """A-075, A-076: settlement first, then a new run with an admission of its own."""
     SCRIPT.tell(calls(("look", "a")), calls(("once", "promised")))
     SCRIPT.do("a", lambda _: kill())
@@ -104,7 +116,6 @@ def test_a_settled_run_is_continued(engine: Engine, at_point: object) -> None:
     begun = first_snapshot(run_id)
     assert (begun.contract.goal, begun.turn_no, begun.results) == ("Do it at last.", 0, ())
     assert promises(run_id) == [("once/promised", "OPEN")]
-    SCRIPT.do("a")
     SCRIPT.outcomes.clear()
     drive(run_id)
     assert open_wait(run_id).tool_call.step_name == "once/promised"
@@ -137,13 +148,10 @@ def test_the_thread_has_one_live_root(engine: Engine) -> None:
     assert Run.objects.filter(id__in=forks, thread=thread, status="QUEUED").count() == 2
     engine.stop(second)
     newer = run_now(engine.start("promising"))
-    Run.objects.filter(id=second)
     assert newer.thread_id != thread.id
 
 
 def test_a_busy_thread_is_not_entered(engine: Engine) -> None:
-    from runtime.services import StartRequest, run_start
-
     source = stopped(engine)
     wanted = StartRequest("promising", {}, thread=run_now(source).thread.key)
     live = made(run_start(actor=engine.person("otto"), wanted=wanted))
@@ -231,8 +239,6 @@ def test_a_missing_result_of_the_lineage_refuses_the_fork_its_start(engine: Engi
     """Guard 8: references resolve in the lineage, and nowhere else."""
     source = engine.run(calls(("look", "a")), done())
     run_id = made(engine.fork(source, head_of(source).revision))
-    from tests.engine.engine import sql_past_triggers
-
     other = engine.run(calls(("look", "z")), done())
     sql_past_triggers("UPDATE receipts_toolcall SET run_id = %s WHERE run_id = %s", other, source)
     drive(run_id)

@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0001_initial'),
-        ('runs', '0007_commitments'),
+        ('runs', '0008_save_holds'),
     ]
 
     operations = [
