@@ -18,6 +18,12 @@ class SnapshotRefused(Refused):
     code = "SNAPSHOT_REFUSED"
 
 
+class NoCheckpoint(Refused):
+    """Nothing was changed. The run has no execution checkpoint, so there is no point to continue from; start a new run."""
+
+    code = "NO_CHECKPOINT"
+
+
 class GoalUnchanged(Refused):
     """Nothing was changed. The goal you gave is the goal the run already has."""
 

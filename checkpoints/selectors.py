@@ -30,6 +30,11 @@ class Position:
     snapshot: Snapshot
 
 
+def has_head(run_id: UUID) -> bool:
+    """Whether a run has a revision that it could be continued from. Nothing else is ever a point to continue from."""
+    return Head.objects.filter(run_id=run_id).exists()
+
+
 def load_head(run: Run) -> Position:
     """Read the head under the caller's lease and verify identity, digest and format, in that order (guards 5 and 6).
 

@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from console.health import healthz
-from console.pages import acts, entry, run_list
+from console.pages import acts, entry, memory, run_list
 from console.pages.call.page import call_page
 from console.pages.checkpoint.page import checkpoint_list, checkpoint_page
 from console.pages.decision.page import wait_page
@@ -39,5 +39,8 @@ urlpatterns = [
     path("reports/", report_list, name="reports"),
     path("reports/<uuid:id>/", report_page, name="report"),
     path("reports/<uuid:id>/<int:version>.md", report_download, name="report-download"),
+    path("workspaces/", memory.workspace_list, name="workspaces"),
+    path("workspaces/<uuid:id>/", memory.workspace_page, name="workspace"),
+    path("memory/", memory.memory_list, name="memory"),
     path("api/v1/", include("console.api.urls")),
 ]

@@ -15,6 +15,7 @@ from accounts.states import Actor, Permission
 from receipts.models import (
     Attempt,
     Claim,
+    Effect,
     ModelCall,
     Proposal,
     Publication,
@@ -217,6 +218,11 @@ def published_reports(*, run_id: UUID) -> list[dict[str, Any]]:
     return [dict(row) for row in named]
 
 
+def run_report_versions(*, run_id: UUID) -> frozenset[UUID]:
+    """The ids of the report versions that a run has written."""
+    return frozenset(ReportVersion.objects.filter(run_id=run_id).values_list("id", flat=True))
+
+
 def blocking_unknown(*, run_id: UUID) -> ToolCall | None:
     """A call of unknown outcome that blocks the run, or None."""
     return ToolCall.objects.filter(run_id=run_id, status=CallStatus.UNCERTAIN, blocking=True).first()
@@ -241,6 +247,13 @@ def unsettled_calls(*, ids: Sequence[UUID], but: UUID) -> bool:
     if not others:
         return False
     return ToolCall.objects.filter(id__in=others).exclude(status__in=sorted(SETTLED_CALL)).exists()
+
+
+def journal_entry(call: ToolCall) -> Effect | None:
+    """The row of the effect journal under a call's key. It is committed with what the call did, so without it nothing was
+    done; only an effect on this database can be looked up so.
+    """
+    return Effect.objects.filter(idempotency_key=call.idempotency_key).first()
 
 
 def last_verdict(call: ToolCall) -> Reconciliation | None:

@@ -213,15 +213,17 @@ def _executed(call: ToolCall, given: VerdictGiven, reconciliation: Reconciliatio
     ToolCall.objects.filter(id=call.id).update(status=CallStatus.SUCCEEDED, external_ref=given.external_ref)
     value = given.value or {"asserted_by": given.actor, "external_ref": given.external_ref}
     _result(call, source=ResultSource(given.method), ok=True, value=value, reconciliation=reconciliation, fence=fence)
-    Effect.objects.create(
-        tenant_id=call.tenant_id,
-        run_id=call.run_id,
-        tool_call=call,
+    Effect.objects.get_or_create(
         idempotency_key=call.idempotency_key,
-        kind=call.tool,
-        target="outside",
-        external_ref=given.external_ref,
-        payload_digest=call.args_digest,
+        defaults={
+            "tenant_id": call.tenant_id,
+            "run_id": call.run_id,
+            "tool_call": call,
+            "kind": call.tool,
+            "target": "outside",
+            "external_ref": given.external_ref,
+            "payload_digest": call.args_digest,
+        },
     )
     _publication_move(call, PublicationStatus.PUBLISHED, given.external_ref)
 

@@ -1,4 +1,4 @@
-"""Writes of the runs app: admission, moves of the status, stop requests, refusals, budgets, messages, artifacts."""
+"""Writes of the runs app: admission, moves of the status, stop requests, refusals, budgets, messages, artifacts, memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from runs.models import (
     Budget,
     ControlRequest,
     Lease,
+    MemoryItem,
     Message,
     Refusal,
     Run,
@@ -27,6 +28,8 @@ from runs.models import (
     RunTransition,
     SweepFailure,
     Thread,
+    Workspace,
+    WorkspaceProgress,
 )
 from runs.states import ENDED_RUN, OPEN_CONTROL, ControlStatus, HoldReason, Origin, RefusalKind, RunStatus
 
@@ -50,6 +53,7 @@ class NewRun:
     caps: Mapping[str, int]
     inputs: Mapping[str, tuple[str, bytes]]
     descent: "Descent | None" = None
+    workspace_id: UUID | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ def run_admit(new: NewRun) -> Run:
         max_takeovers=new.max_takeovers,
         admission_key=new.admission_key,
         created_by=new.created_by,
+        workspace_id=new.workspace_id,
     )
     descent = new.descent.fields() if new.descent else {}
     for name, value in {"lineage_id": run.id, "root_run_id": run.id, **descent}.items():
@@ -323,3 +328,42 @@ def run_settle(run: Run, *, actor: str, fence: int, settlement: Mapping[str, Any
     run_move(
         run, RunStatus.SETTLED, cause="SETTLED", actor=actor, fence=fence, detail="settled after its worker was lost"
     )
+
+
+def workspace_open(*, tenant_id: UUID, title: str) -> Workspace:
+    """The tenant's workspace of this title, made if there is none."""
+    workspace, _ = Workspace.objects.get_or_create(tenant_id=tenant_id, title=title)
+    return workspace
+
+
+def progress_store(*, workspace_id: UUID, run: Run, said: dict[str, Any], report_version_id: UUID) -> WorkspaceProgress:
+    """Store the next version of a workspace's progress: `said` is {"summary", "questions", "bodies"}, checked before."""
+    workspace = Workspace.objects.select_for_update(no_key=True).get(id=workspace_id, tenant_id=run.tenant_id)
+    last = workspace.progress.aggregate(last=Max("version"))["last"] or 0
+    key_id, plain = current_data_key(run.tenant_id), canonical(said)
+    return WorkspaceProgress.objects.create(
+        tenant_id=run.tenant_id,
+        workspace=workspace,
+        version=last + 1,
+        sha256=digest(plain),
+        body=sealed_body(key_id=key_id, plain=plain),
+        data_key_id=key_id,
+        report_version_id=report_version_id,
+        source_run=run,
+    )
+
+
+def memory_store(*, run: Run, call_id: UUID, subject: str, text: str) -> None:
+    """Remember a text about a subject, once however often it is said."""
+    plain = text.encode()
+    key_id = current_data_key(run.tenant_id)
+    item = MemoryItem(
+        tenant_id=run.tenant_id,
+        subject=subject,
+        sha256=digest(plain),
+        body=sealed_body(key_id=key_id, plain=plain),
+        data_key_id=key_id,
+        source_run=run,
+        source_call_id=call_id,
+    )
+    MemoryItem.objects.bulk_create([item], ignore_conflicts=True)

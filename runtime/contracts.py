@@ -4,7 +4,7 @@ A tool is a typed function. The loop never trusts it to say what happened: it co
 `run`, and reads the outcome from what `run` returns or raises.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 from uuid import UUID
@@ -12,6 +12,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 
 from receipts.states import EffectClass
+from runtime.progress import Proposed
 
 Json = None | bool | int | str | list["Json"] | dict[str, "Json"]
 
@@ -52,10 +53,19 @@ class ReportDraft:
 
 
 @dataclass(frozen=True)
+class MemoryDraft:
+    """A text that a tool keeps in long-term memory, under a subject."""
+
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True)
 class ToolOutcome:
     """What one attempt gave. `value` is JSON that the model may read; `target` names where an effect happened.
 
-    `remark` is for people: what is odd about an answer that is good all the same.
+    `remark` is for people: what is odd about an answer that is good all the same. `report`, `memories` and `progress` are
+    rows of this database; they are stored in the commit of the result, or not at all.
     """
 
     value: dict[str, Any]
@@ -63,6 +73,8 @@ class ToolOutcome:
     target: str = ""
     remark: str = ""
     report: ReportDraft | None = None
+    memories: tuple[MemoryDraft, ...] = ()
+    progress: Proposed | None = None
 
 
 @dataclass(frozen=True)
@@ -76,9 +88,16 @@ class PriorResult:
     value: dict[str, Any]
 
 
+def _nothing_recalled(subject: str) -> tuple[str, ...]:
+    return ()
+
+
 @dataclass(frozen=True)
 class ToolContext:
-    """What a tool may read: the run's inputs (name to bytes), earlier results in order, its key, and its time limit."""
+    """What a tool may read: the run's inputs (name to bytes), earlier results in order, its key, and its time limit.
+
+    `recall` gives what long-term memory holds about a subject.
+    """
 
     run_id: UUID
     call_id: UUID
@@ -88,6 +107,7 @@ class ToolContext:
     inputs: Mapping[str, bytes]
     results: Sequence[PriorResult]
     outside_url: str
+    recall: Callable[[str], tuple[str, ...]] = _nothing_recalled
 
     def latest(self, tool: str) -> PriorResult | None:
         """The newest successful result of a tool, or None."""
@@ -272,6 +292,8 @@ class AgentSpec:
     input_help: str = ""
     # Inputs that are plain text: a person may type them instead of giving a file. The value is a sample to start from.
     text_inputs: Mapping[str, str] = field(default_factory=dict)
+    # Whether a run that is given a workspace may say how far its research got (A-014).
+    workspace_progress: bool = False
 
 
 class Agent(Protocol):

@@ -14,6 +14,7 @@ from checkpoints.services import prepare, proved
 from checkpoints.statements import Candidate, Prepared
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import RunKeys, run_keys
+from runs.selectors import memory_texts
 from runs.states import Holding
 from runtime.contracts import AgentSpec, Arguments, Gateway, PriorResult, Tool, ToolContext
 from runtime.conversation import Conversation, rebuild
@@ -118,6 +119,7 @@ class Session:
             inputs=self.inputs,
             results=tuple(self.results),
             outside_url=settings.OUTSIDE_URL,
+            recall=lambda subject: memory_texts(tenant_id=self.holding.tenant_id, subject=subject),
         )
 
     def asked_for(self, call_id: UUID, turn_no: int, ordinal: int) -> None:

@@ -23,7 +23,9 @@ from runtime.contracts import (
     ToolContext,
     ToolOutcome,
 )
+from runtime.tools.answer import AnswerPart, AnswerPartArguments
 from runtime.tools.base import PlainTool, expect
+from runtime.tools.memory import Recall, Remember
 from runtime.tools.registry import TOOLS
 
 A = TypeVar("A")
@@ -221,9 +223,16 @@ class Note(_ToldTool):
         outcome = super().run(context, args)
         return ToolOutcome(outcome.value, target="report:told", report=ReportDraft("told", label, f"# {label}", ()))
 
-    def probe(self, context: ToolContext, args: Arguments) -> ToolOutcome | bool | None:
-        super().probe(context, args)
-        return False
+
+class Part(AnswerPart):
+    """Publishes what the model says."""
+
+    description: ClassVar[str] = "Publishes what the test has told."
+    arguments: ClassVar[type[Arguments]] = AnswerPartArguments
+    slug: ClassVar[str] = "told"
+
+    def compose(self, part: AnswerPartArguments, results: Sequence[PriorResult]) -> str:
+        return f"# {part.summary}"
 
 
 def _spec(key: str, **differently: Any) -> AgentSpec:
@@ -284,4 +293,12 @@ class Bound(Told):
     )
 
 
-AGENTS = [f"tests.agents.{name}" for name in ("Told", "Promising", "Settling", "Brief", "Bound")]
+class Researching(Told):
+    """May say how far its research got; its reports need nothing."""
+
+    spec: ClassVar[AgentSpec] = _spec(
+        "researching", tools=(Look(), Part(), Remember(), Recall()), workspace_progress=True
+    )
+
+
+AGENTS = [f"tests.agents.{name}" for name in ("Told", "Promising", "Settling", "Brief", "Bound", "Researching")]

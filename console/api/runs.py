@@ -58,6 +58,7 @@ class StartForm(Strict):
     constraint = serializers.ListField(child=Text(), default=list)
     assumption = serializers.ListField(child=Text(), default=list)
     deny = serializers.ListField(child=Text(), default=list)
+    workspace = Text(default="")
 
 
 class ReasonBody(Strict):
@@ -76,7 +77,7 @@ START_FORM = {
     "multipart/form-data": {
         "type": "object",
         "properties": {
-            **{name: {"type": "string"} for name in ("agent", "goal", "title", "thread")},
+            **{name: {"type": "string"} for name in ("agent", "goal", "title", "thread", "workspace")},
             **{name: {"type": "array", "items": {"type": "string"}} for name in ("constraint", "assumption", "deny")},
         },
         "additionalProperties": {"type": "string", "format": "binary"},

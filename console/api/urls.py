@@ -3,7 +3,7 @@
 from django.urls import path, re_path
 from drf_spectacular.views import SpectacularJSONAPIView
 
-from console.api import calls, checkpoints, commitments, obligations, reports, runs, waits
+from console.api import calls, checkpoints, commitments, memory, obligations, reports, runs, waits
 from console.api.view import Missing
 
 app_name = "api"
@@ -34,6 +34,9 @@ urlpatterns = [
     path("calls/<uuid:id>/reconcile/", calls.CallVerdict.as_view(), name="call-reconcile"),
     path("reports/<uuid:id>/", reports.ReportVersions.as_view(), name="report"),
     path("reports/<uuid:id>/versions/<int:version>/", reports.OneReportVersion.as_view(), name="report-version"),
+    path("workspaces/", memory.Workspaces.as_view(), name="workspaces"),
+    path("workspaces/<uuid:id>/progress/", memory.WorkspaceProgressList.as_view(), name="workspace-progress"),
+    path("memory/", memory.Memory.as_view(), name="memory"),
     path("obligations/", obligations.Obligations.as_view(), name="obligations"),
     path("obligations/<uuid:id>/release/", obligations.ObligationRelease.as_view(), name="obligation-release"),
     re_path("", Missing.as_view(), name="missing"),

@@ -55,6 +55,7 @@ def _wanted(request: HttpRequest) -> StartRequest:
         inputs=typed | uploads,
         goal=request.POST.get("goal", "").replace("\r\n", "\n"),
         title=request.POST.get("title", "").strip(),
+        workspace=request.POST.get("workspace", "").strip(),
         key=request.POST.get("key", ""),
         terms=Terms(
             tuple(lines_of(request.POST.get("constraints", ""))),
@@ -97,6 +98,7 @@ def _form(request: HttpRequest, actor: Actor, refused: Refused | None) -> HttpRe
         "inputs": [_given(request, spec, name) for name in spec.input_names],
         "goal": request.POST.get("goal", spec.default_goal),
         "title": request.POST.get("title", ""),
+        "workspace": request.POST.get("workspace", ""),
         "key": request.POST.get("key") or str(uuid4()),
         "constraints": request.POST.get("constraints", ""),
         "assumptions": request.POST.get("assumptions", ""),

@@ -34,6 +34,7 @@ class RunRecord(serializers.Serializer[Run]):
     agent = serializers.CharField(source="agent_version.agent.key")
     agent_version = serializers.CharField(source="agent_version.version")
     thread = serializers.CharField(source="thread.key")
+    workspace = serializers.UUIDField(source="workspace_id", allow_null=True)
     created_by = serializers.CharField()
     created_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True)

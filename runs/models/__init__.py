@@ -1,9 +1,11 @@
-"""Identity, eligibility, status, stop requests, budgets, messages, wakeups and refused writes."""
+"""Identity, eligibility, status, stop requests, budgets, messages, memory, wakeups and refused writes."""
 
 from runs.models.control import ControlRequest, Lease, SweepFailure, Wakeup
 from runs.models.identity import Agent, AgentVersion, Artifact, Thread
 from runs.models.ledger import Budget, BudgetEntry, Message, Refusal
+from runs.models.memory import MemoryItem, WorkspaceProgress
 from runs.models.run import Run, RunInput, RunTransition
+from runs.models.workspace import Workspace
 
 __all__ = [
     "Agent",
@@ -13,6 +15,7 @@ __all__ = [
     "BudgetEntry",
     "ControlRequest",
     "Lease",
+    "MemoryItem",
     "Message",
     "Refusal",
     "Run",
@@ -21,4 +24,6 @@ __all__ = [
     "SweepFailure",
     "Thread",
     "Wakeup",
+    "Workspace",
+    "WorkspaceProgress",
 ]

@@ -9,6 +9,7 @@ from django.db.models import F, Q
 from accounts.keys import new_id
 from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, one_of
 from runs.models.identity import AgentVersion, Thread
+from runs.models.workspace import Workspace
 from runs.states import (
     ENDED_RUN,
     LIVE_RUN,
@@ -39,6 +40,7 @@ class Run(models.Model):
     inherited_turns = models.IntegerField(db_default=0)
     inherited_messages = models.BigIntegerField(db_default=0)
     title = models.CharField(max_length=200)
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, null=True, related_name="runs")
     status = models.CharField(max_length=16, db_default=RunStatus.QUEUED)
     hold_reason = models.CharField(max_length=32, null=True)
     hold_detail = models.CharField(max_length=500, db_default="")

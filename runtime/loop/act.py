@@ -12,7 +12,7 @@ from checkpoints.services import SaveRefused, conflict
 from checkpoints.statements import save_params
 from checkpoints.states import NotSaved, Phase, Trigger
 from receipts.selectors import call_now, unsettled_calls
-from receipts.services import ReportText, attempt_find, attempt_lost, attempt_refused, report_version_store
+from receipts.services import attempt_find, attempt_lost, attempt_refused
 from receipts.states import EffectClass
 from runs.canonical import canonical, digest
 from runs.errors import LeaseLost
@@ -22,10 +22,11 @@ from runs.live import hint_changed
 from runs.services import budget_hold_unknown, budget_release, refusal_record
 from runs.statements import Purse, fence_params
 from runs.states import RefusalKind
-from runtime.contracts import PriorResult, ReportDraft, ToolOutcome
+from runtime.contracts import PriorResult, ToolOutcome
 from runtime.ending import held_run, stop
 from runtime.hosts import Tried, try_tool
 from runtime.loop.budget import MODEL_RESERVE, TOOL_RESERVE
+from runtime.loop.local import store_rows, with_progress_checked, writes_rows
 from runtime.loop.think import ask_params
 from runtime.loop.unknown import after_unknown, resume_call
 from runtime.saving import ReadAnew, record_refused_save
@@ -78,6 +79,7 @@ def _again(session: Session, sending: Sending, why: str) -> bool:
 
 def _record(session: Session, sending: Sending, tried: Tried) -> bool:
     """One commit: result, effect, obligation, snapshot and, if the turn is worked off, the next model request."""
+    tried = with_progress_checked(session, tried)
     ok = tried.outcome is not None
     plain = tried.value if ok else canonical({"error": tried.failed})
     ref = ResultRef(call=sending.call_id, step_name=sending.step_name, key=sending.key, digest=digest(plain), ok=ok)
@@ -137,8 +139,8 @@ def _commit_result(
 ) -> Written:
     """Write a result, if the fence is good and the head is the one that it continues. Raises LeaseLost."""
     with transaction.atomic():
-        if outcome is not None and outcome.report is not None and lease_lock(session.holding) is not None:
-            _store_report(session, sending, outcome.report)
+        if outcome is not None and writes_rows(outcome) and lease_lock(session.holding) is not None:
+            store_rows(session, sending, outcome)
         reach("inside_result_tx", sending.tool.key)
         written = write(statement, params)
         if not written.done:
@@ -147,16 +149,6 @@ def _commit_result(
         _refuse_late(session, sending, params["result_digest"])
         raise LeaseLost
     return written
-
-
-def _store_report(session: Session, sending: Sending, report: ReportDraft) -> None:
-    report_version_store(
-        call_now(id=sending.call_id),
-        ReportText(report.slug, report.title, report.body, report.source_calls),
-        thread_id=session.run.thread_id,
-        fence=session.holding.fence,
-        channel="console",
-    )
 
 
 def _refuse_late(session: Session, sending: Sending, result_digest: str) -> None:

@@ -59,6 +59,7 @@ def think(session: Session) -> bool:
 def request(session: Session, turn_no: int) -> ModelRequest:
     """The request of one turn, built from the conversation."""
     spec = session.spec
+    progress = spec.workspace_progress and session.run.workspace_id is not None
     return ModelRequest(
         agent=spec.key,
         model=model_name(spec),
@@ -67,7 +68,7 @@ def request(session: Session, turn_no: int) -> ModelRequest:
         turn_no=turn_no,
         inputs=tuple(sorted(session.inputs)),
         history=tuple(session.conversation.messages),
-        tools=(*(tool_spec(tool) for tool in spec.tools), FINISH),
+        tools=(*(tool_spec(tool, progress=progress) for tool in spec.tools), FINISH),
         timeout_seconds=MODEL_TIMEOUT_SECONDS,
         constraints=tuple(term.statement for term in session.snapshot.contract.constraints),
         assumptions=tuple(term.statement for term in session.snapshot.contract.assumptions),

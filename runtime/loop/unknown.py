@@ -8,7 +8,7 @@ from approvals.selectors import approval_lapsed
 from checkpoints.envelope import ResultRef
 from checkpoints.services import contract_now, head_lock, obligation_fulfil, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
-from receipts.selectors import call_now, calls_of, last_verdict, result_bytes
+from receipts.selectors import call_now, calls_of, journal_entry, last_verdict, result_bytes
 from receipts.services import VerdictGiven, call_fail, call_lock, calls_cancel, verdict_store
 from receipts.states import CallStatus, EffectClass, FollowUp, Verdict
 from runs.services import budget_settle_held
@@ -85,7 +85,7 @@ def _probe(session: Session, call: Any) -> bool:
         key=call.idempotency_key,
     )
     session.heartbeat.allow(tool.timeout_seconds)
-    found = try_probe(tool, session.context(sending), args)
+    found = _journaled(call) if tool.local else try_probe(tool, session.context(sending), args)
     if found is None:
         return _hold(session, call)
     given = _probed(found, last=call.attempts >= settings.MAX_ATTEMPTS)
@@ -96,6 +96,16 @@ def _probe(session: Session, call: Any) -> bool:
             happened = given.verdict == Verdict.EXECUTED
             budget_settle_held(run_id=run.id, receipt_id=call.id, last_attempt=call.attempts, spent=happened)
     return resume_call(session)
+
+
+def _journaled(call: Any) -> ToolOutcome | bool:
+    """What the effect journal says of a call that only writes here: its row is committed with what it did, or not at all."""
+    entry = journal_entry(call)
+    if entry is None:
+        return False
+    return ToolOutcome(
+        {"kind": entry.kind, "target": entry.target}, external_ref=entry.external_ref, target=entry.target
+    )
 
 
 def _probed(found: ToolOutcome | bool, *, last: bool) -> VerdictGiven:

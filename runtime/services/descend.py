@@ -224,6 +224,7 @@ def _new_run(actor: Actor, agent: type[Agent], descent: Descent, wanted: Success
         admission_key=wanted.key,
         created_by=actor.label,
         inputs={name: (files[name], data) for name, data in run_inputs(source).items()},
+        workspace_id=source.workspace_id,
         descent=descent,
     )
 

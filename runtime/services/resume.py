@@ -7,6 +7,8 @@ from django.db import transaction
 
 from accounts.errors import Refused
 from accounts.states import Actor, Permission
+from checkpoints.errors import NoCheckpoint
+from checkpoints.selectors import has_head
 from runs.canonical import digest
 from runs.errors import NothingToResume
 from runs.leases import lease_lock_any
@@ -54,6 +56,8 @@ def _resume(actor: Actor, run_id: UUID, reason: str) -> Resumed | Refused:
     run = run_lock(run_id)
     if not can_retry_resume(run.status, run.hold_reason):
         return NothingToResume({"status": run.status})
+    if not has_head(run.id):
+        return NoCheckpoint({})
     if run.hold_reason == HoldReason.TAKEOVER_LIMIT:
         takeover_limit_raise(run=run)
     wake(run, WakeupCause.RESUME, f"resume:{run.id}:{lease.fence}")

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue
 
 from receipts.states import EffectClass
 from runtime.contracts import Arguments, ArgumentsRefused, PriorResult, ReportDraft, ToolContext, ToolOutcome
+from runtime.progress import Proposed
 from runtime.tools import report
 from runtime.tools.base import PlainTool, expect
 
@@ -30,12 +31,24 @@ Body = Annotated[
     Field(max_length=500_000, description="Filled in from stored results. Leave it out.", json_schema_extra=COMPLETED),
 ]
 
+# Of any shape, so that one that can't be used is answered beside the report instead of taking the report with it.
+Progress = Annotated[
+    JsonValue | None,
+    Field(
+        description=(
+            'Optional: how far the research got, as {"summary", "questions": [{"id", "text", "status": "OPEN" | "ANSWERED" | '
+            '"DROPPED"}], "bodies": [ids of earlier report versions it rests on]}.'
+        )
+    ),
+]
+
 
 class AnswerPartArguments(Arguments):
     version: Literal[1] = Field(description="The version of the report. The first one is 1.")
     title: TitleText
     summary: Summary
     body: Body = ""
+    workspaceCheckpoint: Progress = None  # noqa: N815 - the name that the model is offered
 
 
 class AnswerPart(PlainTool):
@@ -45,7 +58,7 @@ class AnswerPart(PlainTool):
     """
 
     key: ClassVar[str] = "send_answer_part"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     effect_class: ClassVar[EffectClass] = EffectClass.QUERYABLE
     timeout_seconds: ClassVar[float] = 10.0
     local: ClassVar[bool] = True
@@ -71,11 +84,9 @@ class AnswerPart(PlainTool):
         part = expect(args, AnswerPartArguments)
         version = ReportDraft(self.slug, part.title, part.body, report.source_calls(part.body))
         value = {"slug": self.slug, "version": part.version, "title": part.title}
-        return ToolOutcome(value, target=f"report:{self.slug}", report=version)
-
-    def probe(self, context: ToolContext, args: Arguments) -> ToolOutcome | bool | None:
-        """Its rows are committed with its result: no result, no rows."""
-        return False
+        said = part.workspaceCheckpoint
+        progress = None if said is None else Proposed(said)
+        return ToolOutcome(value, target=f"report:{self.slug}", report=version, progress=progress)
 
 
 class SendAnswerPartArguments(AnswerPartArguments):

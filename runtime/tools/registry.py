@@ -5,8 +5,10 @@ from typing import Any
 
 from runs.canonical import canonical, digest
 from runtime.contracts import Tool, ToolSpec
+from runtime.progress import FIELD
 from runtime.tools.answer import SendAnswerPart
 from runtime.tools.holdings import ComputeOverlap, ReadDisclosure
+from runtime.tools.memory import Recall, Remember
 from runtime.tools.publish import PublishReport, PublishReportOnce, PublishReportQueryable
 from runtime.tools.reference import FetchReference
 
@@ -20,15 +22,24 @@ TOOLS: dict[str, Tool] = {
         PublishReport(),
         PublishReportOnce(),
         PublishReportQueryable(),
+        Remember(),
+        Recall(),
     )
 }
 
 
 @cache
-def tool_spec(tool: Tool) -> ToolSpec:
-    """A tool as the model sees it: without the fields that `complete` fills in (`readOnly` in the schema)."""
+def tool_spec(tool: Tool, *, progress: bool = False) -> ToolSpec:
+    """A tool as the model sees it: without the fields that `complete` fills in (`readOnly` in the schema), and with the
+    workspaceCheckpoint only where the run may save one (A-014).
+    """
     schema = tool.arguments.model_json_schema()
-    fields = {name: field for name, field in schema.get("properties", {}).items() if not field.get("readOnly")}
+    hidden = set() if progress else {FIELD}
+    fields = {
+        name: field
+        for name, field in schema.get("properties", {}).items()
+        if not field.get("readOnly") and name not in hidden
+    }
     return ToolSpec(tool.key, tool.description, schema | {"properties": fields})
 
 

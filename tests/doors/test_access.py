@@ -27,6 +27,7 @@ from console.management.noun import Noun
 from console.routing import websocket_urlpatterns
 from receipts.models import Reconciliation, ReportVersion, ToolCall
 from runs.models import ControlRequest, Run, Wakeup
+from runs.services import workspace_open
 from tests.doors.world import OPERATOR, STRANGER, Doors, manage
 
 OUR_APPS = {"accounts", "runs", "receipts", "checkpoints", "approvals", "runtime", "console"}
@@ -87,6 +88,9 @@ ROUTES = {
     "reports": Route("page"),
     "report": Route("page", "report"),
     "report-download": Route("page", "version"),
+    "workspaces": Route("page"),
+    "workspace": Route("page", "workspace"),
+    "memory": Route("page"),
     "api:schema": Route("api", reads=False),
     "api:runs": Route("api", act=START),
     "api:run": Route("api", "run"),
@@ -109,6 +113,9 @@ ROUTES = {
     "api:report-version": Route("api", "version"),
     "api:commitments": Route("api"),
     "api:commitment-withdraw": Route("api", "commitment", WITHDRAW),
+    "api:workspaces": Route("api"),
+    "api:workspace-progress": Route("api", "workspace"),
+    "api:memory": Route("api"),
     "api:obligations": Route("api"),
     "api:obligation-release": Route("api", "obligation", RELEASE),
     "api:missing": Route("api", "nothing"),
@@ -152,6 +159,9 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("checkpoints", "show"): Verb("checkpoint"),
     ("checkpoints", "diff"): Verb("difference"),
     ("reports", "show"): Verb("run of a report"),
+    ("workspaces", "list"): Verb(""),
+    ("workspaces", "show"): Verb("workspace"),
+    ("memory", "list"): Verb(""),
     ("audit", "verify"): Verb("", permission=Permission.AUDIT),
     ("commitments", "list"): Verb(""),
     ("commitments", "withdraw"): Verb("commitment", ("--reason", " "), Permission.REVISE),
@@ -242,6 +252,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
     term = Commitment.objects.filter(run=waiting.run_id)[0]
     version = ReportVersion.objects.filter(run=completed).latest("version_no")
     run = waiting.run_id
+    workspace = workspace_open(tenant_id=doors.tenant.id, title="A long research")
     named: dict[str, dict[str, Any]] = {
         "agent": {"agent": "nobody"},
         "run": {"id": run},
@@ -255,8 +266,19 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         "commitment": {"id": term.id},
         "report": {"id": version.report_id},
         "version": {"id": version.report_id, "version": version.version_no},
+        "workspace": {"id": workspace.id},
     }
-    ids = (run, waiting.id, unknown.id, unknown.run_id, completed.id, promise.id, term.id, version.report_id)
+    ids = (
+        run,
+        waiting.id,
+        unknown.id,
+        unknown.run_id,
+        completed.id,
+        promise.id,
+        term.id,
+        version.report_id,
+        workspace.id,
+    )
     return Things(named, tuple(str(id) for id in ids))
 
 

@@ -81,9 +81,11 @@ class Engine:
 
     # ── acts ──
 
-    def start(self, agent: str = "told", by: str = "olga", inputs: Mapping[str, Upload] | None = None) -> UUID:
+    def start(
+        self, agent: str = "told", by: str = "olga", inputs: Mapping[str, Upload] | None = None, workspace: str = ""
+    ) -> UUID:
         """Start a run; it is queued."""
-        outcome = run_start(actor=self.person(by), wanted=StartRequest(agent, inputs or {}))
+        outcome = run_start(actor=self.person(by), wanted=StartRequest(agent, inputs or {}, workspace=workspace))
         assert isinstance(outcome, Started), outcome
         return outcome.run_id
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 from markdown_it import MarkdownIt
@@ -306,6 +305,8 @@ def test_effect_classes_and_labels() -> None:
         "publish_report": ("overlap-v2", EffectClass.NON_IDEMPOTENT, PUBLISH),
         "publish_report_idempotent": ("overlap-v2", EffectClass.IDEMPOTENT, PUBLISH),
         "publish_report_queryable": ("overlap-v2", EffectClass.QUERYABLE, PUBLISH),
+        "remember": ("item", EffectClass.QUERYABLE, {"subject": "a", "text": "b"}),
+        "recall": ("items", EffectClass.READ_ONLY, {"subject": "a"}),
     }
     assert labels.keys() == TOOLS.keys()
     for key, (label, effect_class, arguments) in labels.items():
@@ -332,11 +333,3 @@ def test_the_definition_hash_pins_every_part_of_a_tool() -> None:
         timeout_seconds = 16.0
 
     assert definition_hash(Slower()) not in hashes
-
-
-def test_a_local_effect_without_a_result_did_not_happen() -> None:
-    run = InMemoryRun().prepare()
-    tool = TOOLS["send_answer_part"]
-    assert tool.local
-    assert tool.probe(run.context(), run.complete(tool.key, **DRAFT)) is False
-    assert all(isinstance(result.call_id, UUID) for result in run.results)

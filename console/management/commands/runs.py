@@ -109,6 +109,7 @@ class Command(Noun):
         starting.add_argument("--goal", default="", help="what the run is for (the agent's own goal)")
         starting.add_argument("--title", default="", help="what the run is called (made of the inputs)")
         starting.add_argument("--thread", default="", help="the thread that the run continues (one of its own)")
+        starting.add_argument("--workspace", default="", help="the title of a long research that the run adds to")
         starting.add_argument("--key", help="a key of your own: asking again with it gives the same run")
         for name, help in TERM_HELP.items():
             starting.add_argument(f"--{name}", action="append", default=[], help=f"{help}; may stand often")
@@ -127,7 +128,7 @@ class Command(Noun):
         inputs = {name: _upload(name, path) for name, path in asked["file"]}
         inputs |= {name: _typed(text) for name, text in asked["text"]}
         key = {} if asked["key"] is None else {"key": asked["key"]}
-        words = {name: asked[name] for name in ("goal", "title", "thread")}
+        words = {name: asked[name] for name in ("goal", "title", "thread", "workspace")}
         terms = Terms(*(tuple(asked[name]) for name in TERM_HELP))
         wanted = StartRequest(asked["agent"], inputs, terms=terms, **words, **key)
         outcome = run_start(actor=asked.actor, wanted=wanted)

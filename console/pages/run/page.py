@@ -95,6 +95,8 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         "sweep_failure": SweepFailure.objects.filter(run=run).order_by("first_at").first(),
         "commitments": commitments_of(run.id),
         "inputs": RunInput.objects.filter(run=run).order_by("name"),
+        "said_progress": run.progress.order_by("-version").first() if run.workspace_id else None,
+        "remembered": run.remembered.count(),
         **_picked_context(events, picked, look, run.id),
         "ways_on": _ways_on(actor, rows),
         **_acts(actor, rows),
