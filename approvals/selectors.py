@@ -1,5 +1,6 @@
 """Reads of waits. `access_wait` is the only way to a wait that a user named."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -8,7 +9,7 @@ from accounts.errors import NotFound
 from accounts.models import ClockTimestamp
 from accounts.states import Actor, Permission
 from approvals.models import Decision, Wait
-from approvals.states import LIVE_WAIT, WaitStatus
+from approvals.states import WaitStatus
 
 
 def waits_visible(actor: Actor) -> QuerySet[Wait]:
@@ -36,9 +37,15 @@ def newest_wait(*, call_id: UUID) -> Wait | None:
     return Wait.objects.filter(tool_call_id=call_id).order_by("-opened_at").first()
 
 
-def live_wait(*, run_id: UUID) -> Wait | None:
-    """The wait that is open, or decided and not consumed, for a run."""
-    return Wait.objects.filter(run_id=run_id, status__in=sorted(LIVE_WAIT)).first()
+def newest_waits(*, call_ids: Sequence[UUID]) -> dict[UUID, Wait]:
+    """By call, the wait that was opened last for it."""
+    rows = Wait.objects.filter(tool_call_id__in=call_ids).order_by("opened_at")
+    return {row.tool_call_id: row for row in rows}
+
+
+def wait_is_open(*, run_id: UUID) -> bool:
+    """True while somebody is still asked about a call of the run."""
+    return Wait.objects.filter(run_id=run_id, status=WaitStatus.OPEN).exists()
 
 
 def approval_lapsed(*, call_id: UUID) -> bool:

@@ -28,7 +28,7 @@ from approvals.errors import (
 )
 from approvals.models import Decision, PolicyDecision, Vote, Wait
 from approvals.policies import Ruling
-from approvals.selectors import access_wait, decision_of, newest_wait
+from approvals.selectors import access_wait, decision_of, newest_wait, wait_is_open
 from approvals.states import LIVE_WAIT, DecisionVerdict, WaitStatus
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import checkpoint_of, verified_body, withdrawn_commitment
@@ -130,9 +130,7 @@ def _decide(actor: Actor, wait_id: UUID, verdict: DecisionVerdict, seen: Seen, r
         cause=WakeupCause.DECISION,
         dedupe_key=f"wait:{wait.id}:DECISION",
     )
-    if run.status == RunStatus.WAITING:
-        run_move(run, RunStatus.QUEUED, cause="DECISION", actor=actor.label)
-        hint_run(run_id=run.id)
+    _queue_if_all_are_closed(run, cause="DECISION", actor=actor.label)
     audit_append(
         actor=actor,
         action="wait.decide",
@@ -265,10 +263,15 @@ def wait_expire(*, wait_id: UUID) -> bool:
             cause=WakeupCause.TIMER,
             dedupe_key=f"wait:{wait_id}:TIMER",
         )
-        if run.status == RunStatus.WAITING:
-            run_move(run, RunStatus.QUEUED, cause="WAIT_EXPIRED", actor="system:sweep")
-            hint_run(run_id=run.id)
+        _queue_if_all_are_closed(run, cause="WAIT_EXPIRED", actor="system:sweep")
     return True
+
+
+def _queue_if_all_are_closed(run: Run, *, cause: str, actor: str) -> None:
+    """Queue a waiting run once nobody is asked any more about a call of it (rulings 8 and 37), with the run locked."""
+    if run.status == RunStatus.WAITING and not wait_is_open(run_id=run.id):
+        run_move(run, RunStatus.QUEUED, cause=cause, actor=actor)
+        hint_run(run_id=run.id)
 
 
 def waits_cancel(*, run_id: UUID, why: str) -> int:
@@ -298,10 +301,16 @@ def waits_supersede(*, run: Run, cause: WakeupCause, why: str) -> int:
     return len(waits)
 
 
-def wait_invalidate(wait: Wait, *, why: str) -> None:
-    """Void a decided wait whose check failed before dispatch (ruling 31); its wakeup is REFUSED."""
-    _close_wait(wait, WaitStatus.INVALIDATED, why)
-    wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.REFUSED)
+def decided_waits_invalidate(*, run_id: UUID, why: str) -> None:
+    """Void every decided wait of a run after the check of one failed before dispatch (ruling 31); the wakeups are
+    REFUSED. Lease and run are locked.
+    """
+    decided = Wait.objects.select_for_update(no_key=True).filter(
+        run_id=run_id, status__in=[WaitStatus.APPROVED, WaitStatus.REJECTED]
+    )
+    for wait in decided.order_by("opened_at"):
+        _close_wait(wait, WaitStatus.INVALIDATED, why)
+        wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.REFUSED)
 
 
 def waits_invalidate(*, run_id: UUID, why: str) -> int:
@@ -316,6 +325,16 @@ def wait_consume(wait: Wait, *, fence: int) -> bool:
     changed = Wait.objects.filter(usable, id=wait.id, status=wait.status).update(status=WaitStatus.CONSUMED)
     wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.CONSUMED, fence=fence)
     return bool(changed)
+
+
+def wait_refuse(wait: Wait, *, fence: int) -> bool:
+    """Consume the wait of a call that was rejected, or whose time to decide has passed. False when it was rejected, but
+    is not so any more.
+    """
+    if wait.status != WaitStatus.EXPIRED:
+        return wait_consume(wait, fence=fence)
+    wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.CONSUMED, fence=fence)
+    return True
 
 
 def wait_lock(wait_id: UUID) -> Wait:

@@ -24,6 +24,7 @@ from checkpoints.states import (
     SourceKind,
     Trigger,
 )
+from receipts.models import ToolCall
 from runs.models import Run
 
 _MOVES = ", ".join(f"('{start}', '{end}')" for start, end in PHASE_MOVES)
@@ -181,6 +182,24 @@ class SaveAttempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.status} at {self.expected_revision}"
+
+
+class TaskWrite(models.Model):
+    """What one call of a super-step gave while others were still out: never repeated, and not a revision (F20)."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="task_writes")
+    base_revision = models.IntegerField()
+    tool_call = models.OneToOneField(ToolCall, on_delete=models.PROTECT, related_name="task_write")
+    digest = models.CharField(max_length=64)
+    fence = models.BigIntegerField()
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["run", "base_revision"], name="task_writes_of_step")]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return f"task write at {self.base_revision}"
 
 
 class Intent(models.Model):

@@ -32,6 +32,11 @@ saved AS (
         c.save_id, done.fence, %(ck_intent)s, c.digest, c.body, %(data_key)s, c.bytes
     FROM candidate c, done RETURNING id)"""
 
+TASK_WRITE = """
+task_written AS (
+    INSERT INTO checkpoints_taskwrite (run_id, base_revision, tool_call_id, digest, fence)
+    SELECT done.run_id, %(base_revision)s, answered.id, %(result_digest)s, done.fence FROM answered, done RETURNING id)"""
+
 OBLIGATION = """
 fulfilled AS (
     UPDATE checkpoints_obligation o

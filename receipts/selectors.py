@@ -25,7 +25,7 @@ from receipts.models import (
     Result,
     ToolCall,
 )
-from receipts.states import LIVE_CALL, SETTLED_CALL, UNSENT_CALL, CallStatus, ModelCallStatus, PublicationStatus
+from receipts.states import LIVE_CALL, UNSENT_CALL, CallStatus, ModelCallStatus, PublicationStatus
 from runs.models import Run
 from runs.selectors import artifact_bytes
 
@@ -241,12 +241,12 @@ def proposals_waiting(*, call_ids: Sequence[UUID]) -> list[tuple[UUID, int, int]
     return [(row.tool_call_id, row.model_call.turn_no, row.ordinal) for row in rows if row.tool_call_id]
 
 
-def unsettled_calls(*, ids: Sequence[UUID], but: UUID) -> bool:
-    """True while another one of these calls has still to be routed or answered."""
+def unsent_calls(*, ids: Sequence[UUID], but: UUID | None = None) -> bool:
+    """True while another one of these calls has still to be routed."""
     others = [id for id in ids if id != but]
     if not others:
         return False
-    return ToolCall.objects.filter(id__in=others).exclude(status__in=sorted(SETTLED_CALL)).exists()
+    return ToolCall.objects.filter(id__in=others, status__in=["PROPOSED", "AWAITING_APPROVAL"]).exists()
 
 
 def journal_entry(call: ToolCall) -> Effect | None:

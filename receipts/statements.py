@@ -49,15 +49,19 @@ proposed AS (
          AS p(ordinal int, tool text, args_digest text, disposition text, call uuid, refusal text), sealed
     RETURNING id)"""
 
+# An attempt number that is no longer the next one means that somebody else has sent or settled the call: it stays out.
 DISPATCH = """
 sent AS (
     UPDATE receipts_toolcall t
-    SET status = 'DISPATCHED', attempts = t.attempts + 1, retry_at = NULL
-    FROM done WHERE t.id = %(call)s AND t.status = ANY(%(call_from)s::text[]) RETURNING t.id, t.attempts),
+    SET status = 'DISPATCHED', attempts = s.attempt, retry_at = NULL
+    FROM done, jsonb_to_recordset(%(sendings)s::jsonb)
+         AS s(call uuid, attempt int, timeout double precision, authorised_by text)
+    WHERE t.id = s.call AND t.attempts = s.attempt - 1 AND t.status = ANY(%(sent_from)s::text[])
+    RETURNING t.id, t.attempts, s.timeout, s.authorised_by),
 tried AS (
     INSERT INTO receipts_attempt (tool_call_id, attempt_no, fence, deadline_at, authorised_by)
-    SELECT sent.id, sent.attempts, done.fence, clock_timestamp() + %(call_timeout)s * interval '1 second',
-        %(call_authorised_by)s
+    SELECT sent.id, sent.attempts, done.fence, clock_timestamp() + sent.timeout * interval '1 second',
+        sent.authorised_by
     FROM sent, done RETURNING attempt_no),
 publishing AS (
     UPDATE receipts_publication p SET status = 'DISPATCHED', changed_at = clock_timestamp()
@@ -147,6 +151,22 @@ class NewProposal:
     disposition: Disposition
     call: UUID | None = None
     refusal: str = ""
+
+
+@dataclass(frozen=True)
+class SentCall:
+    """One try of a recorded call that is about to be dispatched: the number it will have, and on whose word it goes."""
+
+    call: UUID
+    attempt: int
+    timeout: float
+    authorised_by: str
+
+
+def dispatch_params(sendings: Sequence[SentCall], *, sources: Sequence[str]) -> dict[str, Any]:
+    """The parameters of DISPATCH. `sources`: the statuses from which these calls may be sent."""
+    rows = [{**vars(sending), "call": str(sending.call)} for sending in sendings]
+    return {"sendings": json.dumps(rows), "sent_from": list(sources)}
 
 
 def call_params(calls: Sequence[NewCall], proposals: Sequence[NewProposal], *, key_id: UUID) -> dict[str, Any]:

@@ -76,7 +76,6 @@ CALL_MOVES: Moves = [
 # Calls that were or may still be sent: at most one of them per idempotency key (DESIGN.md ruling 6).
 LIVE_CALL = frozenset({"PROPOSED", "AWAITING_APPROVAL", "DISPATCHED", "RETRY_WAIT", "UNCERTAIN", "SUCCEEDED"})
 UNSENT_CALL = frozenset({"PROPOSED", "AWAITING_APPROVAL", "RETRY_WAIT"})
-SETTLED_CALL = frozenset({"SUCCEEDED", "FAILED", "DENIED", "REJECTED", "CANCELLED"})
 
 
 class AttemptOutcome(StrEnum):

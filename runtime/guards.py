@@ -13,7 +13,7 @@ from accounts.selectors import still_may
 from accounts.states import Permission
 from approvals.policies import POLICY_VERSION
 from approvals.selectors import approval_expired, decision_of
-from approvals.services import wait_invalidate
+from approvals.services import decided_waits_invalidate
 from checkpoints.selectors import withdrawn_commitment
 from receipts.states import EffectClass
 from runs.errors import LeaseLost
@@ -116,9 +116,11 @@ def hold(session: Session, failed: Failed) -> bool:
 
 
 def ask_afresh(session: Session, wait: Any, failed: Failed) -> None:
-    """Void an approval whose check failed (ruling 31): the wait INVALIDATED, its wakeup REFUSED, the refusal recorded."""
-    with held_run(session.holding):
-        wait_invalidate(wait, why=failed.why)
+    """Void an approval whose check failed, and its decided siblings (ruling 31): waits INVALIDATED, wakeups REFUSED, the
+    refusal recorded. All of them are asked afresh.
+    """
+    with held_run(session.holding) as (run, _):
+        decided_waits_invalidate(run_id=run.id, why=failed.why)
     refusal_record(
         tenant_id=session.run.tenant_id,
         run_id=session.run.id,

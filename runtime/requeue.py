@@ -5,8 +5,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from approvals.selectors import live_wait
-from approvals.states import WaitStatus
+from approvals.selectors import wait_is_open
 from receipts.selectors import verdicts_on
 from runs.leases import lease_lock_any
 from runs.services import run_lock, run_move
@@ -25,9 +24,8 @@ def requeue_woken(run_id: UUID) -> None:
             run_id=run_id, causes=_causes(run)
         ):
             return
-        wait = live_wait(run_id=run_id)
         withdrawn = wakeup_pending(run_id=run_id, causes=frozenset({WakeupCause.WITHDRAWN}))
-        if wait is not None and wait.status == WaitStatus.OPEN and not withdrawn:
+        if wait_is_open(run_id=run_id) and not withdrawn:
             return
         run_move(run, RunStatus.QUEUED, cause="WOKEN", actor="system:sweep")
         hint_run(run_id=run_id)

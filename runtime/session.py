@@ -43,6 +43,14 @@ class Sending:
     key: str
 
 
+@dataclass(frozen=True)
+class Settled:
+    """What a call of the open super-step gave: its reference for the next revision, and the result as tools read it."""
+
+    ref: ResultRef
+    result: PriorResult
+
+
 @dataclass
 class Session:
     """A held run between two steps."""
@@ -59,7 +67,10 @@ class Session:
     conversation: Conversation
     keys: RunKeys
     asked: Asked | None = None
-    sending: Sending | None = None
+    # The open super-step: what is to be sent now, which calls have no settled outcome yet, and what the others gave.
+    sending: list[Sending] = field(default_factory=list)
+    out: set[UUID] = field(default_factory=set)
+    settled: dict[UUID, Settled] = field(default_factory=dict)
     proposals_of: dict[UUID, list[tuple[int, int]]] = field(default_factory=dict)
 
     @property
@@ -73,8 +84,9 @@ class Session:
         node: str,
         turn_no: int | None = None,
         barrier: tuple[UUID, ...] | None = None,
-        result: ResultRef | None = None,
+        results: tuple[ResultRef, ...] = (),
         contract: Contract | None = None,
+        closes_step: bool = False,
     ) -> Snapshot:
         """The revision that follows the current one, as a draft: `prepared` checks it."""
         now = self.snapshot
@@ -87,7 +99,8 @@ class Session:
                 "next_node": node,
                 "turn_no": now.turn_no if turn_no is None else turn_no,
                 "barrier": now.barrier if barrier is None else barrier,
-                "results": (*now.results, result) if result else now.results,
+                "results": (*now.results, *results),
+                "superstep": now.superstep + closes_step,
                 "contract": contract or now.contract,
                 "nonce": token_hex(16),
             }
@@ -102,6 +115,21 @@ class Session:
     def moved(self, snapshot: Snapshot, digest: str) -> None:
         """The head has moved to this revision."""
         self.position = Position(snapshot.revision, digest, snapshot)
+
+    def refs(self) -> tuple[ResultRef, ...]:
+        """The references that the open super-step adds, in the order of its calls."""
+        return tuple(self.settled[id].ref for id in self.snapshot.barrier if id in self.settled)
+
+    def step_closed(self) -> None:
+        """What the super-step gave is in the head now, and tools may build on it."""
+        self.results += [self.settled[id].result for id in self.snapshot.barrier if id in self.settled]
+        self.settled.clear()
+        self.out.clear()
+
+    def sends(self, sendings: list[Sending]) -> None:
+        """These calls are dispatched and wait to be sent."""
+        self.sending = sendings
+        self.out |= {sending.call_id for sending in sendings}
 
     def reread(self) -> None:
         """Take conversation and keys from the store again, after calls were closed or results adopted."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from approvals.statements import POLICY
-from checkpoints.statements import OBLIGATION, SAVE
+from checkpoints.statements import OBLIGATION, SAVE, TASK_WRITE
 from receipts.statements import ASK, ASK_AGAIN, CALLS, DISPATCH, RESULT, SEAL
 from runs.statements import ARTIFACT, BUDGET, FENCE, GO, joined, run_statement
 from runtime.drain import draining
@@ -55,12 +55,21 @@ RECORD_RESULT = joined(
     BUDGET,
     select=_GATES + "(SELECT max(attempt_no) FROM asked_try)",
 )
+# A result of a super-step whose other calls are still out: the facts on the head as it is, and no revision (F20).
+RECORD_TASK = joined(
+    FENCE,
+    GO,
+    _DONE_WHERE_HELD,
+    RESULT,
+    OBLIGATION,
+    TASK_WRITE,
+    BUDGET,
+    select=_GATES + "(SELECT count(*) FROM task_written)",
+)
 # A result whose snapshot can't be saved: the facts alone, on the head as it is (T11).
 RECORD_ALONE = joined(FENCE, GO, _DONE_WHERE_HELD, RESULT, OBLIGATION, BUDGET, select=_GATES + "NULL::int")
-DISPATCH_CALL = joined(FENCE, GO, SAVE, DISPATCH, BUDGET, select=_GATES + "(SELECT max(attempt_no) FROM tried)")
-DISPATCH_AGAIN = joined(
-    FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_GATES + "(SELECT max(attempt_no) FROM tried)"
-)
+DISPATCH_CALLS = joined(FENCE, GO, SAVE, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)")
+DISPATCH_AGAIN = joined(FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)")
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ class Written:
     """What one step's statement found and did.
 
     held: the fence was good. stopping: a stop is requested. go: new work could start. done: the facts were written.
-    started: the number of the attempt that was dispatched, or None.
+    started: of a model call the number of the attempt that was dispatched, of tool calls how many were; or None.
     """
 
     held: bool

@@ -93,10 +93,10 @@ def _gave_up(holding: Holding) -> None:
 def _step(session: Session) -> bool:
     if session.heartbeat.lost:
         raise LeaseLost
-    if session.heartbeat.stop_seen and session.sending is None:
+    if session.heartbeat.stop_seen and not session.sending:
         stop(session.holding)
         return False
-    if draining() and session.sending is None and session.asked is None:
+    if draining() and not session.sending and session.asked is None:
         give_back(session.holding)
         return False
     try:

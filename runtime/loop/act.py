@@ -1,9 +1,11 @@
-"""Act: send the dispatched call, record what it gave, and treat an unknown outcome by its effect class (T04)."""
+"""Act: send the dispatched calls side by side, record what each gave, and close the super-step after the last one."""
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connections, transaction
 
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
@@ -11,7 +13,7 @@ from checkpoints.envelope import Contract, ResultRef
 from checkpoints.services import SaveRefused, conflict
 from checkpoints.statements import save_params
 from checkpoints.states import NotSaved, Phase, Trigger
-from receipts.selectors import call_now, unsettled_calls
+from receipts.selectors import unsent_calls
 from receipts.services import attempt_find, attempt_lost, attempt_refused
 from receipts.states import EffectClass
 from runs.canonical import canonical, digest
@@ -22,123 +24,177 @@ from runs.live import hint_changed
 from runs.services import budget_hold_unknown, budget_release, refusal_record
 from runs.statements import Purse, fence_params
 from runs.states import RefusalKind
-from runtime.contracts import PriorResult, ToolOutcome
+from runtime.contracts import PriorResult, ToolContext, ToolOutcome
 from runtime.ending import held_run, stop
 from runtime.hosts import Tried, try_tool
 from runtime.loop.budget import MODEL_RESERVE, TOOL_RESERVE
 from runtime.loop.local import store_rows, with_progress_checked, writes_rows
 from runtime.loop.think import ask_params
-from runtime.loop.unknown import after_unknown, resume_call
+from runtime.loop.unknown import settle
 from runtime.saving import ReadAnew, record_refused_save
-from runtime.session import Asked, Sending, Session
-from runtime.statements import RECORD_ALONE, RECORD_RESULT, Written, write
+from runtime.session import Asked, Sending, Session, Settled
+from runtime.statements import RECORD_ALONE, RECORD_RESULT, RECORD_TASK, Written, write
 
 
 def await_result(session: Session) -> bool:
-    """Send what this worker dispatched; or, after a takeover, settle what the last holder sent."""
-    if session.sending is None:
-        return resume_call(session)
-    sending, session.sending = session.sending, None
-    tool = sending.tool.key
-    reach("after_attempt_commit", tool)
-    session.heartbeat.allow(sending.tool.timeout_seconds)
+    """Send what this worker dispatched; or settle what is still open of the super-step."""
+    if not session.sending:
+        return settle(session)
+    wave, session.sending = session.sending, []
+    for sending in wave:
+        reach("after_attempt_commit", sending.tool.key)
+    session.heartbeat.allow(max(sending.tool.timeout_seconds for sending in wave))
     session.heartbeat.prove_held()
-    tried = try_tool(sending.tool, session.context(sending), sending.args)
-    reach("after_tool", tool)
-    if tried.unknown:
-        return _unknown(session, sending, tried.unknown)
-    if tried.retryable:
-        return _again(session, sending, tried.retryable)
-    return _record(session, sending, tried)
+    if _record_all(session, wave):
+        stop(session.holding)
+        return False
+    return True
 
 
-def _unknown(session: Session, sending: Sending, why: str) -> bool:
-    """Nobody knows whether it happened: say so at once, then go by effect class."""
+def _record_all(session: Session, wave: list[Sending]) -> bool:
+    """Record every answer as it comes. Returns whether a stop is in the way of what follows.
+
+    Once the lease is lost, the answers that still come are kept as evidence only.
+    """
+    stopping, pause, lost = False, 0.0, None
+    for sending, tried in _try_all(session, wave):
+        reach("after_tool", sending.tool.key)
+        if lost is not None:
+            _refuse_late(session, sending, tried)
+            continue
+        try:
+            if tried.unknown:
+                _unknown(session, sending, tried.unknown)
+            elif tried.retryable and sending.attempt < settings.MAX_ATTEMPTS:
+                pause = max(pause, _again(session, sending, tried.retryable))
+            else:
+                stopping = _record(session, sending, tried)
+        except LeaseLost as error:
+            lost = error
+    if lost is not None:
+        raise lost
+    if pause:
+        session.heartbeat.pause(pause)
+    return stopping or session.heartbeat.stop_seen
+
+
+def _try_all(session: Session, wave: list[Sending]) -> Iterator[tuple[Sending, Tried]]:
+    """Try every call once, and yield what each gave. What only touches this database goes in its order, in this thread."""
+    here = [sending for sending in wave if sending.tool.local or len(wave) == 1]
+    elsewhere = [sending for sending in wave if sending not in here]
+    with ThreadPoolExecutor(max_workers=max(len(elsewhere), 1), thread_name_prefix="call") as pool:
+        contexts = {sending.call_id: session.context(sending) for sending in wave}
+        tries = {pool.submit(_try_elsewhere, sending, contexts[sending.call_id]): sending for sending in elsewhere}
+        for sending in here:
+            yield sending, try_tool(sending.tool, contexts[sending.call_id], sending.args)
+        for done in as_completed(tries):
+            yield tries[done], done.result()
+
+
+def _try_elsewhere(sending: Sending, context: ToolContext) -> Tried:
+    """One try in a thread of its own. A database session that the tool has opened there ends with it."""
+    try:
+        return try_tool(sending.tool, context, sending.args)
+    finally:
+        connections.close_all()
+
+
+def _unknown(session: Session, sending: Sending, why: str) -> None:
+    """Nobody knows whether it happened: say so at once. What may be done goes by effect class."""
     with held_run(session.holding) as (run, _):
         attempt_lost(attempt_find(receipt_id=sending.call_id, attempt_no=sending.attempt), why=why)
         budget_hold_unknown(run_id=run.id, receipt_id=sending.call_id, attempt_no=sending.attempt)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
-    if session.heartbeat.stop_seen:
-        stop(session.holding)
-        return False
-    return after_unknown(session, call_now(id=sending.call_id))
 
 
-def _again(session: Session, sending: Sending, why: str) -> bool:
-    """It was answered “not now”: the same logical call is tried later, or fails once it was tried often enough."""
-    if sending.attempt >= settings.MAX_ATTEMPTS:
-        return _record(session, sending, Tried(failed=f"{why} ({sending.attempt} attempts)"))
-    delay = settings.RETRY_BASE_SECONDS * 2 ** (sending.attempt - 1)
+def _again(session: Session, sending: Sending, why: str) -> float:
+    """It was answered “not now”: the same logical call is tried again after this many seconds."""
+    delay: float = settings.RETRY_BASE_SECONDS * 2 ** (sending.attempt - 1)
     with held_run(session.holding) as (run, _):
         attempt_refused(attempt_find(receipt_id=sending.call_id, attempt_no=sending.attempt), why=why, retry_in=delay)
         budget_release(run_id=run.id, receipt_id=sending.call_id, attempt_no=sending.attempt)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
-    session.heartbeat.pause(delay)
-    return True
+    return delay
 
 
 def _record(session: Session, sending: Sending, tried: Tried) -> bool:
-    """One commit: result, effect, obligation, snapshot and, if the turn is worked off, the next model request."""
+    """Record a known outcome. Returns whether a stop is requested.
+
+    The last one closes the super-step in the same commit; the others are written beside the head, which they do not move.
+    """
     tried = with_progress_checked(session, tried)
+    if tried.retryable:
+        tried = Tried(failed=f"{tried.retryable} ({sending.attempt} attempts)")
     ok = tried.outcome is not None
-    plain = tried.value if ok else canonical({"error": tried.failed})
+    plain = _plain(tried)
+    value = _value_of(tried)
     ref = ResultRef(call=sending.call_id, step_name=sending.step_name, key=sending.key, digest=digest(plain), ok=ok)
-    contract = fulfilled(session.snapshot.contract, sending.step_name) if ok else session.snapshot.contract
-    snapshot = session.next_snapshot(Phase.TOOL_RESULT_RECORDED, node="route", result=ref, contract=contract)
+    session.settled[sending.call_id] = Settled(
+        ref, PriorResult(sending.call_id, sending.tool.key, sending.step_name, ok, value)
+    )
+    session.out.discard(sending.call_id)
+    session.answered(sending.call_id, sending.tool.key, ok=ok, value=value)
+    if not ok:
+        session.keys.live.pop(sending.key, None)
+    written = _write_task(session, sending, tried) if session.out else _close_step(session, sending, tried)
+    hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
+    reach("after_result_commit", sending.tool.key)
+    return written.stopping
+
+
+def _write_task(session: Session, sending: Sending, tried: Tried) -> Written:
+    """One commit: result, effect and obligation, on the head as it is (F20)."""
+    params = fence_params(session.holding) | _result_params(session, sending, tried)
+    params |= {"base_revision": session.position.revision}
+    purse = Purse().settle(sending.call_id, sending.attempt, TOOL_RESERVE, TOOL_RESERVE)
+    return _commit_result(session, sending, tried, RECORD_TASK, params | purse.params())
+
+
+def _close_step(session: Session, sending: Sending, tried: Tried) -> Written:
+    """One commit: result, effect, obligation, snapshot and, if the turn is worked off, the next model request."""
+    refs = session.refs()
+    contract = fulfilled(session.snapshot.contract, {ref.step_name for ref in refs if ref.ok})
+    snapshot = session.next_snapshot(
+        Phase.TOOL_RESULT_RECORDED, node="route", results=refs, contract=contract, closes_step=True
+    )
     try:
         prepared = session.prepared(snapshot, Trigger.AFTER_EFFECT, writes=[sending.call_id])
     except SaveRefused as refused:
-        raise _record_alone(session, sending, tried, plain, refused.outcome) from refused
-    value = _value_of(tried)
-    session.answered(sending.call_id, sending.tool.key, ok=ok, value=value)
-    last = not unsettled_calls(ids=snapshot.barrier, but=sending.call_id)
-    ask = last and snapshot.turn_no < session.spec.turn_limit
+        raise _record_alone(session, sending, tried, refused.outcome) from refused
+    ask = not unsent_calls(ids=snapshot.barrier, but=sending.call_id) and snapshot.turn_no < session.spec.turn_limit
     params = fence_params(session.holding) | save_params([prepared], key_id=session.key_id)
-    params |= _result_params(session, sending, tried, plain)
+    params |= _result_params(session, sending, tried)
     params |= ask_params(session, snapshot.turn_no + 1, revision=snapshot.revision) | {"ask": ask}
     purse = Purse().settle(sending.call_id, sending.attempt, TOOL_RESERVE, TOOL_RESERVE)
     if ask:
         purse.reserve(params["ask_id"], 1, MODEL_RESERVE)
-    written = _commit_result(session, sending, tried.outcome, RECORD_RESULT, params | purse.params())
+    written = _commit_result(session, sending, tried, RECORD_RESULT, params | purse.params())
     if not written.done:
-        raise _record_alone(session, sending, tried, plain, conflict(prepared))
+        raise _record_alone(session, sending, tried, conflict(prepared))
     session.moved(snapshot, prepared.digest)
-    session.results.append(PriorResult(sending.call_id, sending.tool.key, sending.step_name, ok, value))
-    if not ok:
-        session.keys.live.pop(sending.key, None)
+    session.step_closed()
     if written.started is not None:
         session.asked = Asked(params["ask_id"], snapshot.turn_no + 1, written.started)
-    hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
-    reach("after_result_commit", sending.tool.key)
-    return _go_on(session, written)
+    return written
 
 
-def _go_on(session: Session, written: Written) -> bool:
-    if written.stopping:
-        stop(session.holding)
-        return False
-    return True
-
-
-def _record_alone(session: Session, sending: Sending, tried: Tried, plain: bytes, refused: NotSaved) -> ReadAnew:
+def _record_alone(session: Session, sending: Sending, tried: Tried, refused: NotSaved) -> ReadAnew:
     """A known result outlives its snapshot (T11): commit receipt, effect, obligation and budget alone.
 
     The head stays; the next revision is derived from what is stored. Raises LeaseLost: then the result is only evidence.
     """
-    params = fence_params(session.holding) | {"data_key": session.key_id}
-    params |= _result_params(session, sending, tried, plain)
+    params = fence_params(session.holding) | _result_params(session, sending, tried)
     purse = Purse().settle(sending.call_id, sending.attempt, TOOL_RESERVE, TOOL_RESERVE)
-    _commit_result(session, sending, tried.outcome, RECORD_ALONE, params | purse.params())
+    _commit_result(session, sending, tried, RECORD_ALONE, params | purse.params())
     record_refused_save(session.holding, refused)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
     return ReadAnew()
 
 
-def _commit_result(
-    session: Session, sending: Sending, outcome: ToolOutcome | None, statement: str, params: dict[str, Any]
-) -> Written:
+def _commit_result(session: Session, sending: Sending, tried: Tried, statement: str, params: dict[str, Any]) -> Written:
     """Write a result, if the fence is good and the head is the one that it continues. Raises LeaseLost."""
     with transaction.atomic():
+        outcome = tried.outcome
         if outcome is not None and writes_rows(outcome) and lease_lock(session.holding) is not None:
             store_rows(session, sending, outcome)
         reach("inside_result_tx", sending.tool.key)
@@ -146,41 +202,49 @@ def _commit_result(
         if not written.done:
             transaction.set_rollback(True)
     if not written.held:
-        _refuse_late(session, sending, params["result_digest"])
+        _refuse_late(session, sending, tried)
         raise LeaseLost
     return written
 
 
-def _refuse_late(session: Session, sending: Sending, result_digest: str) -> None:
+def _refuse_late(session: Session, sending: Sending, tried: Tried) -> None:
     """A worker that lost its lease changes nothing; its answer is kept as evidence that was not accepted (T29)."""
+    if tried.unknown:
+        return
     refusal_record(
         tenant_id=session.run.tenant_id,
         run_id=session.run.id,
         kind=RefusalKind.LATE_RESULT,
         fence=session.holding.fence,
         subject_id=sending.call_id,
-        evidence_digest=result_digest,
+        evidence_digest=digest(_plain(tried)),
         detail={"attempt": sending.attempt},
     )
 
 
+def _plain(tried: Tried) -> bytes:
+    """The canonical bytes of a known outcome."""
+    return tried.value if tried.outcome is not None else canonical(_value_of(tried))
+
+
 def _value_of(tried: Tried) -> dict[str, Any]:
-    return tried.outcome.value if tried.outcome is not None else {"error": tried.failed}
+    return tried.outcome.value if tried.outcome is not None else {"error": tried.failed or tried.retryable}
 
 
-def fulfilled(contract: Contract, step_name: str) -> Contract:
-    """The contract after the step that one of its obligations was waiting for."""
+def fulfilled(contract: Contract, step_names: set[str]) -> Contract:
+    """The contract after the steps that its obligations were waiting for."""
     promises = tuple(
         promise.model_copy(update={"status": "FULFILLED"})
-        if promise.step_name == step_name and promise.status == "OPEN"
+        if promise.step_name in step_names and promise.status == "OPEN"
         else promise
         for promise in contract.obligations
     )
     return contract.model_copy(update={"obligations": promises})
 
 
-def _result_params(session: Session, sending: Sending, tried: Tried, plain: bytes) -> dict[str, Any]:
-    outcome = tried.outcome
+def _result_params(session: Session, sending: Sending, tried: Tried) -> dict[str, Any]:
+    outcome: ToolOutcome | None = tried.outcome
+    plain = _plain(tried)
     effect = outcome is not None and sending.tool.effect_class != EffectClass.READ_ONLY
     return {
         "call": sending.call_id,
@@ -197,4 +261,5 @@ def _result_params(session: Session, sending: Sending, tried: Tried, plain: byte
         "effect_known": effect,
         "effect_target": outcome.target if outcome else "",
         "effect_payload": sending.args_digest,
+        "data_key": session.key_id,
     }

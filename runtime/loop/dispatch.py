@@ -1,18 +1,21 @@
-"""Dispatch: commit that a call is sent, under fence, stop and budget, before anything is sent."""
+"""Dispatch: commit that calls are sent, under fence, stop and budget, before anything is sent."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
 
 from approvals.policies import Ruling
-from approvals.services import arguments_intact, ruling_record, wait_consume
+from approvals.services import arguments_intact, ruling_record, wait_consume, wait_refuse
 from checkpoints.errors import Unreadable
 from checkpoints.services import SaveRefused, conflict
 from checkpoints.statements import save_params
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import call_arguments
-from receipts.services import ReportText, claim_take, publication_exists, report_version_store
-from receipts.states import EffectClass
+from receipts.services import ReportText, call_refuse, claim_take, publication_exists, report_version_store
+from receipts.statements import SentCall, dispatch_params
+from receipts.states import CallStatus, EffectClass
 from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.leases import lease_lock
@@ -24,11 +27,30 @@ from runtime.loop.budget import TOOL_RESERVE, not_started
 from runtime.loop.lineage import ClaimedElsewhere
 from runtime.registry import tool_of
 from runtime.session import Sending, Session
-from runtime.statements import DISPATCH_AGAIN, DISPATCH_CALL, Written, write
+from runtime.statements import DISPATCH_AGAIN, DISPATCH_CALLS, Written, write
+
+
+@dataclass(frozen=True)
+class Going:
+    """A recorded call that is about to be sent, on whose word, and what that commit consumes or records with it."""
+
+    call: Any
+    authorised_by: str
+    wait: Any = None
+    ruling: Ruling | None = None
+
+
+@dataclass(frozen=True)
+class NotGoing:
+    """A call of a barrier that a person or time has refused."""
+
+    call: Any
+    wait: Any
+    why: str
 
 
 class _NotSent(Exception):
-    """Rolls the dispatch back: new work may not start now, a guard failed, or the approval can't be used any more."""
+    """Rolls the dispatch back: new work may not start now, a guard failed, or an approval can't be used any more."""
 
     def __init__(self, written: Written | None = None, failed: guards.Failed | None = None) -> None:
         super().__init__()
@@ -36,37 +58,33 @@ class _NotSent(Exception):
         self.failed = failed
 
 
-def dispatch_first(
-    session: Session, call: Any, *, authorised_by: str, wait: Any = None, ruling: Ruling | None = None
-) -> bool:
-    """Send a recorded call for the first time. One commit: [wait and wakeup CONSUMED or what the policy said, claim, call
-    DISPATCHED with its attempt, publication DISPATCHED, head AWAITING_TOOL_RESULT, budget] (ruling 4).
+def dispatch_first(session: Session, going: Sequence[Going], not_going: Sequence[NotGoing] = ()) -> bool:
+    """Send recorded calls for the first time, side by side. One commit: [waits and wakeups CONSUMED or what the policy
+    said, refused calls closed, claims, calls DISPATCHED with their attempts, publications DISPATCHED, head
+    AWAITING_TOOL_RESULT, budget] (rulings 4 and 8).
 
     The guards 9 to 12 are asked inside it, on rows that stay as they are until the commit (ruling 4). Returns False when the
     run was given back instead. An approval that has lapsed since it was checked is not used: the next step looks at it
     again.
     """
-    tool, args = bound_tool(session, call)
+    bound = [bound_tool(session, each.call) for each in going]
     snapshot = session.next_snapshot(Phase.AWAITING_TOOL_RESULT, node="act")
     prepared = session.prepared(snapshot, Trigger.CURSOR, go=True)
     params = fence_params(session.holding) | save_params([prepared], key_id=session.key_id)
-    params |= _dispatch_params(call, tool, authorised_by, ["PROPOSED", "AWAITING_APPROVAL"])
-    purse = Purse().reserve(call.id, call.attempts + 1, TOOL_RESERVE)
+    params |= _dispatch_params(going, bound, ["PROPOSED", "AWAITING_APPROVAL"])
     try:
         with transaction.atomic():
             if lease_lock(session.holding) is None:
                 raise LeaseLost
-            failed = guards.approval(session, call, wait) if wait is not None else guards.unasked(session, call)
+            failed = _guarded(session, going)
             if failed is not None:
                 raise _NotSent(failed=failed)
-            if wait is not None and not wait_consume(wait, fence=session.holding.fence):
-                raise _NotSent
-            if ruling is not None:
-                ruling_record(call, ruling)
-            prepare_effect(session, call, tool, args)
-            reach("inside_dispatch_tx", call.tool)
-            written = write(DISPATCH_CALL, params | purse.params())
-            if written.started is None:
+            _consume(session, going, not_going)
+            prepare_effects(session, [(each.call, *bind) for each, bind in zip(going, bound, strict=True)])
+            for each in going:
+                reach("inside_dispatch_tx", each.call.tool)
+            written = write(DISPATCH_CALLS, params | _reserved(going).params())
+            if written.started != len(going):
                 raise _NotSent(written)
     except _NotSent as refused:
         if refused.failed is not None and refused.failed.holds:
@@ -74,32 +92,66 @@ def dispatch_first(
         if refused.written is not None and refused.written.go and not refused.written.done:
             raise SaveRefused(conflict(prepared)) from refused
         return refused.written is None or not_started(session, refused.written)
-    if wait is not None:
-        reach("after_wake_consumed", call.tool)
+    for each in going:
+        if each.wait is not None:
+            reach("after_wake_consumed", each.call.tool)
     session.moved(snapshot, prepared.digest)
-    _now_sending(session, call, tool, args, written)
+    _now_sending(session, going, bound)
     return True
 
 
-def dispatch_again(session: Session, call: Any, *, authorised_by: str) -> bool:
-    """Send the same logical call another time: same id, same key, one attempt more. The head does not move.
+def _guarded(session: Session, going: Sequence[Going]) -> guards.Failed | None:
+    """The first guard that one of the calls does not pass."""
+    return _first(
+        [
+            guards.approval(session, each.call, each.wait)
+            if each.wait is not None
+            else guards.unasked(session, each.call)
+            for each in going
+        ]
+    )
 
-    Where a verdict on the call came in between, nothing is written and the next step looks at it again.
+
+def _first(failures: Sequence[guards.Failed | None]) -> guards.Failed | None:
+    return next((failed for failed in failures if failed is not None), None)
+
+
+def _consume(session: Session, going: Sequence[Going], not_going: Sequence[NotGoing]) -> None:
+    fence = session.holding.fence
+    for each in going:
+        if each.wait is not None and not wait_consume(each.wait, fence=fence):
+            raise _NotSent
+        if each.ruling is not None:
+            ruling_record(each.call, each.ruling)
+    for refused in not_going:
+        refuse_in_step(session, refused)
+
+
+def refuse_in_step(session: Session, refused: NotGoing) -> None:
+    """Close a call that a person or time has refused, with its wait and wakeup, in the caller's transaction."""
+    call_refuse(refused.call, to=CallStatus.REJECTED, why=refused.why[:500])
+    if not wait_refuse(refused.wait, fence=session.holding.fence):
+        raise LeaseLost
+
+
+def dispatch_again(session: Session, going: Sequence[Going]) -> bool:
+    """Send the same logical calls another time: same ids, same keys, one attempt more. The head does not move.
+
+    Where a verdict on one of them came in between, nothing is written and the next step looks at them again.
     """
-    tool, args = bound_tool(session, call)
-    params = fence_params(session.holding) | _dispatch_params(call, tool, authorised_by, ["UNCERTAIN", "RETRY_WAIT"])
-    purse = Purse().reserve(call.id, call.attempts + 1, TOOL_RESERVE)
+    bound = [bound_tool(session, each.call) for each in going]
+    params = fence_params(session.holding) | _dispatch_params(going, bound, ["UNCERTAIN", "RETRY_WAIT"])
     with transaction.atomic():
-        failed = guards.retry(session, call)
+        failed = _first([guards.retry(session, each.call) for each in going])
         if failed is None:
-            written = write(DISPATCH_AGAIN, params | purse.params())
-        if failed is not None or written.started is None:
+            written = write(DISPATCH_AGAIN, params | _reserved(going).params())
+        if failed is not None or written.started != len(going):
             transaction.set_rollback(True)
     if failed is not None:
         return guards.hold(session, failed)
-    if written.started is None:
+    if written.started != len(going):
         return written.go or not_started(session, written)
-    _now_sending(session, call, tool, args, written)
+    _now_sending(session, going, bound)
     return True
 
 
@@ -116,17 +168,22 @@ def bound_tool(session: Session, call: Any) -> tuple[Tool, Arguments]:
     return tool, tool.arguments.model_validate_json(call_arguments(call))
 
 
-def prepare_effect(session: Session, call: Any, tool: Tool, args: Arguments) -> None:
-    """Before a call with an effect is asked for or sent: its claim on the lineage, and the version it would publish.
-
-    Raises ClaimedElsewhere.
+def prepare_effects(session: Session, effects: Sequence[tuple[Any, Tool, Arguments]]) -> None:
+    """Before calls with an effect are asked for or sent: their claims on the lineage, in the order of the intent keys so
+    that two runs never wait for each other, and the versions that they would publish. Raises ClaimedElsewhere.
     """
-    if tool.effect_class != EffectClass.READ_ONLY:
+    for call, tool, _ in sorted(effects, key=lambda effect: str(effect[0].intent_key)):
+        if tool.effect_class == EffectClass.READ_ONLY:
+            continue
         holder = claim_take(call, lineage_id=session.run.lineage_id)
         if holder is not None:
             raise ClaimedElsewhere(call, holder)
-    if not tool.publishes or publication_exists(call):
-        return
+    for call, tool, args in effects:
+        if tool.publishes and not publication_exists(call):
+            _draft(session, call, tool, args)
+
+
+def _draft(session: Session, call: Any, tool: Tool, args: Arguments) -> None:
     draft = tool.draft(args, session.results)
     if draft is None:
         raise LookupError(f"{tool.key} publishes, but drafts nothing")
@@ -139,25 +196,41 @@ def prepare_effect(session: Session, call: Any, tool: Tool, args: Arguments) -> 
     )
 
 
-def _dispatch_params(call: Any, tool: Tool, authorised_by: str, sources: list[str]) -> dict[str, Any]:
-    return {
-        "call": call.id,
-        "call_from": sources,
-        "call_timeout": tool.timeout_seconds,
-        "call_authorised_by": authorised_by,
-    }
+def _dispatch_params(
+    going: Sequence[Going], bound: Sequence[tuple[Tool, Arguments]], sources: list[str]
+) -> dict[str, Any]:
+    sendings = [
+        SentCall(each.call.id, each.call.attempts + 1, tool.timeout_seconds, each.authorised_by)
+        for each, (tool, _) in zip(going, bound, strict=True)
+    ]
+    return dispatch_params(sendings, sources=sources)
 
 
-def _now_sending(session: Session, call: Any, tool: Tool, args: Arguments, written: Written) -> None:
-    if written.started is None:
-        raise LeaseLost
-    session.sending = Sending(
+def _reserved(going: Sequence[Going]) -> Purse:
+    purse = Purse()
+    for each in going:
+        purse.reserve(each.call.id, each.call.attempts + 1, TOOL_RESERVE)
+    return purse
+
+
+def _now_sending(session: Session, going: Sequence[Going], bound: Sequence[tuple[Tool, Arguments]]) -> None:
+    session.sends(
+        [
+            sending_of(each.call, tool, args, attempt=each.call.attempts + 1)
+            for each, (tool, args) in zip(going, bound, strict=True)
+        ]
+    )
+    hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
+
+
+def sending_of(call: Any, tool: Tool, args: Arguments, *, attempt: int) -> Sending:
+    """One attempt of a stored call."""
+    return Sending(
         call_id=call.id,
-        attempt=written.started,
+        attempt=attempt,
         tool=tool,
         args=args,
         args_digest=call.args_digest,
         step_name=call.step_name,
         key=call.idempotency_key,
     )
-    hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)

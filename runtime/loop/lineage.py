@@ -89,7 +89,7 @@ def _reuse(session: Session, call: Any, other: Any) -> bool:
             contract = session.snapshot.contract
             now = contract_now(run_id=run.id, goal=contract.goal, version=contract.version)
             phase = Phase(session.snapshot.phase)
-            snapshot = session.next_snapshot(phase, node="route", result=ref, contract=now)
+            snapshot = session.next_snapshot(phase, node="route", results=(ref,), contract=now)
             prepared = session.prepared(snapshot, Trigger.AFTER_EFFECT)
             saved(snapshot_save(prepared, fence=session.holding.fence))
     if stopping:

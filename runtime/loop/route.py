@@ -1,5 +1,6 @@
-"""Route: take the turn's next call to policy, and from there to dispatch, to a wait, or to a denial."""
+"""Route: take the turn's unsent calls to policy, and from there to dispatch, to waits, or to a denial."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from approvals.policies import Ruling, rule_on
@@ -16,86 +17,104 @@ from runs.states import RunStatus, WakeupCause
 from runs.wakeups import wakeups_consume
 from runtime import guards
 from runtime.ending import held_run, stop, worker
-from runtime.loop.dispatch import bound_tool, dispatch_first, prepare_effect
+from runtime.loop.dispatch import Going, bound_tool, dispatch_first, prepare_effects
 from runtime.loop.lineage import ClaimedElsewhere, claimed_elsewhere
 from runtime.loop.think import think
 from runtime.registry import tool_of
 from runtime.session import Session
 
-# Wakeups that ask for a fresh look at the policy; the commit that opens the fresh wait consumes them (ruling 30).
+# Wakeups that ask for a fresh look at the policy; the commit that opens the fresh waits consumes them (ruling 30).
 _FRESH_WAIT_CAUSES = frozenset(
     {WakeupCause.INTENT, WakeupCause.SUPERSEDED, WakeupCause.INVALIDATED, WakeupCause.DECISION, WakeupCause.TIMER}
 )
 
+Ruled = tuple[Any, Ruling]
+
 
 def route(session: Session) -> bool:
-    """Send the next unsent call of the turn on its way, or think again when none is left."""
+    """Send the turn's unsent calls on their way, or think again when none is left."""
     if session.asked is not None:
         return think(session)
-    call = next_unsent(session)
-    if call is not None:
-        return route_call(session, call)
+    calls = unsent(session)
+    if calls:
+        return route_calls(session, calls)
     if session.snapshot.phase == Phase.TOOL_RESULT_RECORDED:
         return think(session)
     return to_decide(session)
 
 
-def next_unsent(session: Session) -> Any:
-    """The first call of the current turn that has not been sent and is not closed, or None."""
+def unsent(session: Session) -> list[Any]:
+    """The calls of the current turn that have not been sent and are not closed, in order."""
     calls = calls_of(ids=list(session.snapshot.barrier))
-    unsent = (CallStatus.PROPOSED, CallStatus.AWAITING_APPROVAL)
-    return next((calls[id] for id in session.snapshot.barrier if calls[id].status in unsent), None)
+    waiting = (CallStatus.PROPOSED, CallStatus.AWAITING_APPROVAL)
+    return [calls[id] for id in session.snapshot.barrier if calls[id].status in waiting]
 
 
-def route_call(session: Session, call: Any) -> bool:
-    """Ask the policy about one call and do what it says, unless another run of the lineage has claimed its intent."""
+def route_calls(session: Session, calls: Sequence[Any]) -> bool:
+    """Ask the policy about each call and do what it says. One whose intent another run of the lineage has claimed is seen
+    to first; the next step looks at the others again.
+    """
     try:
-        return _by_policy(session, call)
+        return _by_policy(session, calls)
     except ClaimedElsewhere as claimed:
         return claimed_elsewhere(session, claimed)
 
 
-def _by_policy(session: Session, call: Any) -> bool:
+def _by_policy(session: Session, calls: Sequence[Any]) -> bool:
+    """What is denied is closed first, then what is allowed goes side by side, and only when that has come back the people
+    are asked about the rest, all at one revision (T21, ruling 8).
+    """
+    ruled = [(call, _rule(session, call)) for call in calls]
+    denied = [(call, ruling) for call, ruling in ruled if ruling.outcome == PolicyOutcome.DENY]
+    if denied:
+        return _deny(session, denied)
+    allowed = [(call, ruling) for call, ruling in ruled if ruling.outcome == PolicyOutcome.ALLOW]
+    if allowed:
+        return dispatch_first(
+            session, [Going(call, f"policy:{ruling.version}", ruling=ruling) for call, ruling in allowed]
+        )
+    return _ask_people(session, ruled)
+
+
+def _rule(session: Session, call: Any) -> Ruling:
     tool = tool_of(session.spec, call.tool)
-    ruling = rule_on(
+    return rule_on(
         tool_known=tool is not None,
         effect_class=call.effect_class,
         local=tool is not None and tool.local,
         forbidden_by=session.snapshot.contract.forbids(tool=call.tool, effect_class=call.effect_class),
     )
-    if ruling.outcome == PolicyOutcome.ALLOW:
-        return dispatch_first(session, call, authorised_by=f"policy:{ruling.version}", ruling=ruling)
-    if ruling.outcome == PolicyOutcome.DENY:
-        return _deny(session, call, ruling)
-    return _ask_a_person(session, call, ruling)
 
 
-def _deny(session: Session, call: Any, ruling: Ruling) -> bool:
+def _deny(session: Session, denied: Sequence[Ruled]) -> bool:
     with held_run(session.holding):
-        ruling_record(call, ruling)
-        call_refuse(call, to=CallStatus.DENIED, why=ruling.rule)
-    session.keys.live.pop(call.idempotency_key, None)
-    session.answered(call.id, call.tool, ok=False, value={"error": f"denied by policy: {ruling.rule}"})
+        for call, ruling in denied:
+            ruling_record(call, ruling)
+            call_refuse(call, to=CallStatus.DENIED, why=ruling.rule)
+    for call, ruling in denied:
+        session.keys.live.pop(call.idempotency_key, None)
+        session.answered(call.id, call.tool, ok=False, value={"error": f"denied by policy: {ruling.rule}"})
     return True
 
 
-def _ask_a_person(session: Session, call: Any, ruling: Ruling) -> bool:
-    """One commit: head AWAITING_APPROVAL unless it is, the wait bound to it, run WAITING, lease free."""
-    tool, args = bound_tool(session, call)
+def _ask_people(session: Session, ruled: Sequence[Ruled]) -> bool:
+    """One commit: head AWAITING_APPROVAL unless it is, a wait for each call bound to it, run WAITING, lease free."""
+    bound = [bound_tool(session, call) for call, _ in ruled]
     with held_run(session.holding) as (run, stopping):
         failed = guards.ground(session)
         if not stopping and failed is None:
             head_lock(run.id)
-            prepare_effect(session, call, tool, args)
+            prepare_effects(session, [(call, *bind) for (call, _), bind in zip(ruled, bound, strict=True)])
             _head_awaits_approval(session)
-            reach("inside_wait_tx", call.tool)
-            wait_open(
-                call,
-                ruling,
-                revision=session.position.revision,
-                checkpoint_digest=session.position.digest,
-                fence=session.holding.fence,
-            )
+            reach("inside_wait_tx", ruled[0][0].tool)
+            for call, ruling in ruled:
+                wait_open(
+                    call,
+                    ruling,
+                    revision=session.position.revision,
+                    checkpoint_digest=session.position.digest,
+                    fence=session.holding.fence,
+                )
             wakeups_consume(run_id=run.id, fence=session.holding.fence, causes=_FRESH_WAIT_CAUSES)
             run_move(
                 run, RunStatus.WAITING, cause="WAIT_OPENED", actor=worker(session.holding), fence=session.holding.fence
@@ -105,7 +124,7 @@ def _ask_a_person(session: Session, call: Any, ruling: Ruling) -> bool:
     elif failed is not None:
         guards.hold(session, failed)
     else:
-        reach("after_wait_opened", call.tool)
+        reach("after_wait_opened", ruled[0][0].tool)
     return False
 
 

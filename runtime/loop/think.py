@@ -1,6 +1,7 @@
 """Think: ask the model for one turn, and seal the turn with its ordered proposals, the decision and a first dispatch."""
 
 import json
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -8,7 +9,7 @@ from django.conf import settings
 
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
-from approvals.policies import POLICY_VERSION, rule_on
+from approvals.policies import POLICY_VERSION, Ruling, rule_on
 from approvals.states import PolicyOutcome
 from checkpoints.statements import Prepared, save_params
 from checkpoints.states import Phase, Trigger
@@ -22,7 +23,7 @@ from runs.faults import reach
 from runs.live import hint_changed
 from runs.services import budget_hold_unknown, budget_release
 from runs.statements import Purse, fence_params
-from runtime.contracts import ModelRequest, ModelTurn
+from runtime.contracts import ModelRequest, ModelTurn, Tool
 from runtime.conversation import call_answer
 from runtime.ending import fail, held_run
 from runtime.hosts import Asking, Bound, bind_turn, try_model
@@ -162,7 +163,7 @@ def _seal(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> bool:
         results=session.results,
         keys=session.keys,
     )
-    bound = _authorise_first(session, dispositions(session, bound))
+    bound = _authorise(session, dispositions(session, bound))
     prepared = _decision(session, asked, bound)
     params = fence_params(session.holding) | save_params(prepared, key_id=session.key_id)
     params |= _turn_params(session, asked, turn, body) | call_params(
@@ -179,20 +180,37 @@ def _seal(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> bool:
     return True
 
 
-def _authorise_first(session: Session, bound: list[Bound]) -> list[Bound]:
-    """Mark the turn's first new call for dispatch in the same commit, if it only reads and policy asks nobody."""
-    index = next((i for i, item in enumerate(bound) if item.call), None)
-    if index is None:
+def _authorise(session: Session, bound: list[Bound]) -> list[Bound]:
+    """Mark the turn's new calls for dispatch in the same commit: those that policy asks nobody about, if they only read.
+
+    A call with an effect takes a claim first, in a transaction of its own (ADR 0006). Where policy lets one go, all of
+    them go together from there.
+    """
+    ruled = [_rule(session, tool) for _, tool in _new(bound)]
+    allowed = [
+        (call, tool)
+        for (call, tool), ruling in zip(_new(bound), ruled, strict=True)
+        if ruling.outcome == PolicyOutcome.ALLOW
+    ]
+    denied = any(ruling.outcome == PolicyOutcome.DENY for ruling in ruled)
+    if denied or any(tool.effect_class != EffectClass.READ_ONLY for _, tool in allowed):
         return bound
-    call, tool = bound[index].call, bound[index].tool
-    if call is None or tool is None or tool.effect_class != EffectClass.READ_ONLY:
-        return bound
+    going = {call.id for call, _ in allowed}
+    return [_sent(item) if item.call and item.call.id in going else item for item in bound]
+
+
+def _rule(session: Session, tool: Tool) -> Ruling:
     forbidden_by = session.snapshot.contract.forbids(tool=tool.key, effect_class=tool.effect_class)
-    ruling = rule_on(tool_known=True, effect_class=tool.effect_class, local=tool.local, forbidden_by=forbidden_by)
-    if ruling.outcome != PolicyOutcome.ALLOW:
-        return bound
-    sent = NewCall(**{**vars(call), "send": True, "authorised_by": f"policy:{ruling.version}"})
-    return [*bound[:index], Bound(bound[index].proposal, sent, tool, bound[index].args), *bound[index + 1 :]]
+    return rule_on(tool_known=True, effect_class=tool.effect_class, local=tool.local, forbidden_by=forbidden_by)
+
+
+def _new(bound: list[Bound]) -> list[tuple[NewCall, Tool]]:
+    return [(item.call, item.tool) for item in bound if item.call is not None and item.tool is not None]
+
+
+def _sent(item: Bound) -> Bound:
+    call = replace(item.call, send=True, authorised_by=f"policy:{POLICY_VERSION}") if item.call else None
+    return replace(item, call=call)
 
 
 def _decision(session: Session, asked: Asked, bound: list[Bound]) -> list[Prepared]:
@@ -259,10 +277,12 @@ def _remember(
     session.moved(chosen.candidate.snapshot, chosen.digest)
     session.conversation.add_turn(asked.turn_no, turn.text, turn.proposals)
     for item in bound:
-        _remember_proposal(session, asked.turn_no, item, started)
+        _remember_proposal(session, asked.turn_no, item)
+    if started:
+        session.sends([_sending(item) for item in bound if item.call and item.call.send])
 
 
-def _remember_proposal(session: Session, turn_no: int, item: Bound, started: bool) -> None:
+def _remember_proposal(session: Session, turn_no: int, item: Bound) -> None:
     proposal = item.proposal
     if proposal.disposition == Disposition.REFUSED:
         session.conversation.add_answer(
@@ -274,16 +294,20 @@ def _remember_proposal(session: Session, turn_no: int, item: Bound, started: boo
         session.keys.ordinal = max(session.keys.ordinal, item.call.ordinal)
         session.keys.live[item.call.idempotency_key] = item.call.id
         session.asked_for(item.call.id, turn_no, proposal.ordinal)
-        if item.call.send and started:
-            session.sending = Sending(
-                call_id=item.call.id,
-                attempt=1,
-                tool=item.tool,
-                args=item.args,
-                args_digest=item.call.args_digest,
-                step_name=item.call.step_name,
-                key=item.call.idempotency_key,
-            )
+
+
+def _sending(item: Bound) -> Sending:
+    if item.call is None or item.tool is None or item.args is None:
+        raise LookupError(f"{item.proposal.tool} is to be sent, but is not bound to a tool")
+    return Sending(
+        call_id=item.call.id,
+        attempt=1,
+        tool=item.tool,
+        args=item.args,
+        args_digest=item.call.args_digest,
+        step_name=item.call.step_name,
+        key=item.call.idempotency_key,
+    )
 
 
 def _remember_reused(session: Session, turn_no: int, ordinal: int, tool: str, call_id: UUID) -> None:

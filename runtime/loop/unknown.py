@@ -1,5 +1,6 @@
-"""Unknown outcomes: what may be done by effect class, and how a verdict is adopted."""
+"""What is open of a super-step: verdicts and closed calls are taken in, unknown outcomes go by effect class (T04)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -8,94 +9,142 @@ from approvals.selectors import approval_lapsed
 from checkpoints.envelope import ResultRef
 from checkpoints.services import contract_now, head_lock, obligation_fulfil, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
-from receipts.selectors import call_now, calls_of, journal_entry, last_verdict, result_bytes
-from receipts.services import VerdictGiven, call_fail, call_lock, calls_cancel, verdict_store
+from receipts.selectors import calls_of, journal_entry, last_verdict, result_bytes, unsent_calls
+from receipts.services import VerdictGiven, call_fail, call_lock, verdict_store
 from receipts.states import CallStatus, EffectClass, FollowUp, Verdict
 from runs.services import budget_settle_held
 from runs.states import HoldReason, RunStatus
 from runtime.contracts import ToolOutcome
 from runtime.ending import held_run, park
 from runtime.hosts import try_probe
-from runtime.loop.dispatch import bound_tool, dispatch_again
+from runtime.loop.dispatch import Going, bound_tool, dispatch_again, sending_of
 from runtime.recovery import prior_result
-from runtime.session import Sending, Session
+from runtime.session import Session, Settled
+
+_OPEN = (CallStatus.RETRY_WAIT, CallStatus.UNCERTAIN)
 
 
-def resume_call(session: Session) -> bool:
-    """Settle the call that the head waits for: adopt its result, send it again, or hold for a person."""
+def settle(session: Session) -> bool:
+    """Go on with a super-step whose calls were all sent: close what can't be tried again, probe, send again side by
+    side, hold for a person what only a person can say, and close the step when nothing is open.
+    """
+    open_calls = _open_calls(session)
+    for call in open_calls:
+        if _given_up(session, call) or _probed(session, call):
+            return True
+    again = [Going(call, by) for call in open_calls if (by := _word_for_another_try(session, call))]
+    if again:
+        return dispatch_again(session, again)
+    if open_calls:
+        return _hold(session, open_calls)
+    return _close_step(session)
+
+
+def _open_calls(session: Session) -> list[Any]:
+    """The calls of the step without a settled outcome, in order. What the others gave is taken from the store.
+
+    A call that the run goes on without (PROCEED_UNKNOWN) is settled for the step; it has no result.
+    """
     calls = calls_of(ids=list(session.snapshot.barrier))
     known = {ref.call for ref in session.snapshot.results}
-    for call_id in session.snapshot.barrier:
-        call = calls[call_id]
-        if call.status in (CallStatus.SUCCEEDED, CallStatus.FAILED) and call.id not in known:
-            return _adopt_result(session, call)
-        if call.status == CallStatus.RETRY_WAIT:
-            return _send_again(session, call)
-        if call.status == CallStatus.UNCERTAIN:
-            return after_unknown(session, call)
-    raise LookupError(f"revision {session.snapshot.revision} waits for a result, but no call of it is open")
+    ordered = [calls[id] for id in session.snapshot.barrier if id not in known]
+    for call in ordered:
+        if hasattr(call, "result"):
+            plain = result_bytes(call.result)
+            ref = ResultRef(
+                call=call.id,
+                step_name=call.step_name,
+                key=call.idempotency_key,
+                digest=call.result.digest,
+                ok=call.result.ok,
+            )
+            session.settled[call.id] = Settled(ref, prior_result(call, plain))
+    open_calls = [call for call in ordered if call.status in _OPEN and call.blocking]
+    session.out = {call.id for call in open_calls}
+    return open_calls
 
 
-def after_unknown(session: Session, call: Any) -> bool:
-    """READ_ONLY is repeated under the same id; IDEMPOTENT with the same key; QUERYABLE is probed; NON_IDEMPOTENT is
-    never repeated without a person (T04).
+def _word_for_another_try(session: Session, call: Any) -> str | None:
+    """On whose word a call may be sent again now, or None. READ_ONLY is repeated under the same id, IDEMPOTENT with the
+    same key; whatever else has an unknown outcome is not repeated (T04).
     """
-    if not call.blocking:
-        return _go_on_unknown(session, call)
-    if call.effect_class == EffectClass.NON_IDEMPOTENT:
-        return _hold(session, call)
-    if call.effect_class == EffectClass.QUERYABLE:
-        return _probe(session, call)
-    if call.attempts >= settings.MAX_ATTEMPTS + session.run.max_takeovers:
-        return _give_up(session, call)
-    by = "policy:read-only" if call.effect_class == EffectClass.READ_ONLY else "policy:idempotent"
-    return dispatch_again(session, call, authorised_by=by)
+    if call.status == CallStatus.RETRY_WAIT:
+        verdict = _verdict_on_newest_try(call)
+        if verdict is not None and verdict.method == "HUMAN":
+            return str(verdict.actor)
+        return "probe" if verdict else "policy:retry"
+    if call.effect_class == EffectClass.READ_ONLY:
+        return "policy:read-only"
+    if call.effect_class == EffectClass.IDEMPOTENT and not _tried_often(session, call):
+        return "policy:idempotent"
+    return None
 
 
-def _hold(session: Session, call: Any) -> bool:
+def _verdict_on_newest_try(call: Any) -> Any:
+    verdict = last_verdict(call)
+    return verdict if verdict is not None and verdict.seen_attempts == call.attempts else None
+
+
+def _tried_often(session: Session, call: Any) -> bool:
+    return bool(call.attempts >= settings.MAX_ATTEMPTS + session.run.max_takeovers)
+
+
+def _hold(session: Session, open_calls: Sequence[Any]) -> bool:
+    ids = [call.id for call in open_calls]
     park(
         session.holding,
         RunStatus.HELD,
         cause="UNCERTAIN_CALL",
         hold_reason=HoldReason.UNCERTAIN_CALL,
-        detail=f"Nobody knows whether {call.step_name} happened.",
-        blocked=lambda: _still_unknown(call),
+        detail=f"Nobody knows whether {open_calls[0].step_name} happened.",
+        blocked=lambda: any(_still_unknown(call) for call in calls_of(ids=ids).values()),
     )
     return False
 
 
 def _still_unknown(call: Any) -> bool:
-    now = call_now(id=call.id)
-    return bool(now.status == CallStatus.UNCERTAIN and now.blocking)
+    return bool(call.status == CallStatus.UNCERTAIN and call.blocking)
 
 
-def _probe(session: Session, call: Any) -> bool:
-    """Look whether the key was executed. The fence of this lease is newer than the attempt's, so nothing can still land.
+def _given_up(session: Session, call: Any) -> bool:
+    """Close a call that may not be tried again: read too often, or its approval lapsed before the retry (ruling 36)."""
+    why = None
+    if call.status == CallStatus.UNCERTAIN:
+        if call.effect_class == EffectClass.READ_ONLY and _tried_often(session, call):
+            why = f"no answer in {call.attempts} attempts"
+    else:
+        verdict = _verdict_on_newest_try(call)
+        by_person = verdict is not None and verdict.method == "HUMAN"
+        if not by_person and approval_lapsed(call_id=call.id):
+            why = "the approval lapsed before the next try"
+    if why is None:
+        return False
+    with held_run(session.holding):
+        call_fail(call, why=why, attempt_no=call.attempts, fence=session.holding.fence)
+    return True
 
-    What a person said meanwhile stands.
+
+def _probed(session: Session, call: Any) -> bool:
+    """Look whether the key of a QUERYABLE call was executed. False where that can't be told.
+
+    The fence of this lease is newer than the attempt's, so nothing can still land. What a person said meanwhile stands.
     """
+    if call.status != CallStatus.UNCERTAIN or call.effect_class != EffectClass.QUERYABLE:
+        return False
     tool, args = bound_tool(session, call)
-    sending = Sending(
-        call_id=call.id,
-        attempt=call.attempts,
-        tool=tool,
-        args=args,
-        args_digest=call.args_digest,
-        step_name=call.step_name,
-        key=call.idempotency_key,
-    )
     session.heartbeat.allow(tool.timeout_seconds)
-    found = _journaled(call) if tool.local else try_probe(tool, session.context(sending), args)
+    here = session.context(sending_of(call, tool, args, attempt=call.attempts))
+    found = _journaled(call) if tool.local else try_probe(tool, here, args)
     if found is None:
-        return _hold(session, call)
-    given = _probed(found, last=call.attempts >= settings.MAX_ATTEMPTS)
+        return False
+    given = _finding(found, last=call.attempts >= settings.MAX_ATTEMPTS)
     with held_run(session.holding) as (run, _):
         now = call_lock(call.id)
-        if now.status == CallStatus.UNCERTAIN and now.blocking:
+        if _still_unknown(now):
             verdict_store(now, given, fence=session.holding.fence)
             happened = given.verdict == Verdict.EXECUTED
             budget_settle_held(run_id=run.id, receipt_id=call.id, last_attempt=call.attempts, spent=happened)
-    return resume_call(session)
+    return True
 
 
 def _journaled(call: Any) -> ToolOutcome | bool:
@@ -108,7 +157,7 @@ def _journaled(call: Any) -> ToolOutcome | bool:
     )
 
 
-def _probed(found: ToolOutcome | bool, *, last: bool) -> VerdictGiven:
+def _finding(found: ToolOutcome | bool, *, last: bool) -> VerdictGiven:
     """A finding as a verdict. What did not happen is sent again, unless it was tried often enough."""
     if isinstance(found, ToolOutcome):
         return VerdictGiven(
@@ -124,61 +173,28 @@ def _probed(found: ToolOutcome | bool, *, last: bool) -> VerdictGiven:
     return VerdictGiven(Verdict.NOT_EXECUTED, then, "PROBE", "the probe did not find the key", None, "probe")
 
 
-def _send_again(session: Session, call: Any) -> bool:
-    """Another attempt, on the word of whoever said that it did not happen; an approval must still be valid (ruling 36)."""
-    verdict = last_verdict(call)
-    if verdict is not None and verdict.seen_attempts != call.attempts:
-        verdict = None  # it was said of an earlier attempt
-    if verdict is not None and verdict.method == "HUMAN":
-        return dispatch_again(session, call, authorised_by=verdict.actor)
-    if approval_lapsed(call_id=call.id):
-        return _close(session, call, "the approval lapsed before the next try")
-    return dispatch_again(session, call, authorised_by="probe" if verdict else "policy:retry")
-
-
-def _give_up(session: Session, call: Any) -> bool:
-    if call.effect_class != EffectClass.READ_ONLY:
-        return _hold(session, call)
-    return _close(session, call, f"no answer in {call.attempts} attempts")
-
-
-def _close(session: Session, call: Any, why: str) -> bool:
-    with held_run(session.holding):
-        call_fail(call, why=why, attempt_no=call.attempts, fence=session.holding.fence)
-    return _adopt_result(session, call_now(id=call.id))
-
-
-def _adopt_result(session: Session, call: Any) -> bool:
-    """Take a result that was stored without the head into the snapshot: a verdict, a probe, or a closed call."""
-    result = call.result
-    plain = result_bytes(result)
-    ref = ResultRef(
-        call=call.id, step_name=call.step_name, key=call.idempotency_key, digest=result.digest, ok=result.ok
-    )
+def _close_step(session: Session) -> bool:
+    """Nothing is open: one commit takes what the step gave into the head, verdicts and closed calls included."""
+    refs = session.refs()
+    unsent = unsent_calls(ids=session.snapshot.barrier)
     with held_run(session.holding) as (run, _):
         head_lock(run.id)
-        if result.ok:
-            obligation_fulfil(run_id=run.id, step_name=call.step_name, call_id=call.id)
+        for ref in refs:
+            if ref.ok:
+                obligation_fulfil(run_id=run.id, step_name=ref.step_name, call_id=ref.call)
         contract = session.snapshot.contract
         now = contract_now(run_id=run.id, goal=contract.goal, version=contract.version)
-        snapshot = session.next_snapshot(Phase.TOOL_RESULT_RECORDED, node="route", result=ref, contract=now)
-        prepared = session.prepared(snapshot, Trigger.AFTER_EFFECT)
+        if refs or unsent:
+            snapshot = session.next_snapshot(
+                Phase.TOOL_RESULT_RECORDED, node="route", results=refs, contract=now, closes_step=True
+            )
+        else:
+            snapshot = session.next_snapshot(
+                Phase.READY_TO_DECIDE, node="think", barrier=(), contract=now, closes_step=True
+            )
+        prepared = session.prepared(snapshot, Trigger.AFTER_EFFECT if refs else Trigger.CURSOR)
         saved(snapshot_save(prepared, fence=session.holding.fence))
-    session.moved(snapshot, prepared.digest)
-    prior = prior_result(call, plain)
-    session.results.append(prior)
-    session.reread()
-    return True
-
-
-def _go_on_unknown(session: Session, call: Any) -> bool:
-    """A person said to go on without knowing (PROCEED_UNKNOWN): the model is told, the call is never repeated."""
-    with held_run(session.holding) as (run, _):
-        head_lock(run.id)
-        calls_cancel(run_id=run.id, why="an earlier call of this turn has an unknown outcome")
-        snapshot = session.next_snapshot(Phase.READY_TO_DECIDE, node="think", barrier=())
-        prepared = session.prepared(snapshot, Trigger.CURSOR)
-        saved(snapshot_save(prepared, fence=session.holding.fence))
+    session.step_closed()
     session.moved(snapshot, prepared.digest)
     session.reread()
     return True

@@ -16,7 +16,7 @@ from tests.engine.engine import Engine
 from tests.engine.races import Aside, Gate, gate_at
 
 # In the order in which the worker below comes to them.
-STATEMENTS = ["ASK_FIRST", "ASK_RETRY", "SEAL_TURN", "DISPATCH_AGAIN", "RECORD_RESULT", "DISPATCH_CALL"]
+STATEMENTS = ["ASK_FIRST", "ASK_RETRY", "SEAL_TURN", "DISPATCH_AGAIN", "RECORD_RESULT", "DISPATCH_CALLS"]
 
 
 def unchanged(statement: str) -> str:
@@ -37,12 +37,12 @@ def held_worker(
     gate, wanted = Gate(), getattr(steps, name)
 
     def held(sent: str, params: dict[str, Any]) -> tuple[Any, ...]:
-        if sent == wanted and name != "DISPATCH_CALL":
+        if sent == wanted and name != "DISPATCH_CALLS":
             gate()
         return run_statement(change(sent), params)
 
     patch.setattr(steps, "run_statement", held)
-    if name == "DISPATCH_CALL":
+    if name == "DISPATCH_CALLS":
         gate = gate_at(patch, import_module("runtime.loop.dispatch"), "lease_lock")
     worker = Aside(lambda: drive(run_id))
     gate.wait_reached()

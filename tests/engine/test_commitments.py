@@ -184,7 +184,7 @@ def test_a_withdrawal_waits_for_the_commit_that_relies_on_it(engine: Engine, mon
     run_id = started(engine, calls(("once", "a")))
     drive(run_id)
     engine.approve(run_id)
-    gate = gate_at(monkeypatch, import_module("runtime.loop.dispatch"), "prepare_effect")
+    gate = gate_at(monkeypatch, import_module("runtime.loop.dispatch"), "prepare_effects")
     worker = Aside(lambda: drive(run_id))
     gate.wait_reached()
     act = Aside(lambda: withdraw(engine, run_id))

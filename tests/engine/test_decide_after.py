@@ -6,7 +6,6 @@ from uuid import UUID
 
 import pytest
 
-from approvals.errors import AlreadyDecided
 from approvals.models import Decision, Wait
 from approvals.selectors import waits_past_deadline
 from approvals.services import wait_expire
@@ -67,21 +66,6 @@ def test_an_expired_wait_rejects_its_call_and_the_run_goes_on(engine: Engine, wa
     assert (call.status, call.attempts, run_now(wait.run_id).status) == ("REJECTED", 0, "COMPLETED")
     assert Wakeup.objects.get(wait_id=wait.id).status == "CONSUMED"
     assert "nobody decided in time" in SCRIPT.requests[-1].history[-1]["value"]["error"]
-
-
-def test_each_of_two_calls_of_a_turn_has_a_wait_of_its_own(engine: Engine) -> None:
-    run_id = engine.run(calls(("once", "a"), ("once", "b")))
-    first = open_wait(run_id)
-    assert first.tool_call == call_named(run_id, "a")
-    engine.decide(first)
-    drive(run_id)
-    second = open_wait(run_id)
-    assert (second.tool_call, SCRIPT.labels("once")) == (call_named(run_id, "b"), ["a"])
-    assert isinstance(engine.decide(first, "REJECT"), AlreadyDecided)
-    engine.decide(second, "REJECT")
-    drive(run_id)
-    assert (call_named(run_id, "a").status, call_named(run_id, "b").status) == ("SUCCEEDED", "REJECTED")
-    assert SCRIPT.labels("once") == ["a"]
 
 
 # ── what makes an approval void ──────────────────────────────────────────────

@@ -70,6 +70,7 @@ CHANGES: dict[str, Any] = {
     "phase": "READY_TO_VERIFY",
     "next_node": "verify",
     "turn_no": 2,
+    "superstep": 1,
     "message_seq": 2,
     "contract": Contract(version=2, goal="Compare.", obligations=BASE.contract.obligations),
     "barrier": (),

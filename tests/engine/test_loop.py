@@ -54,24 +54,6 @@ def answers() -> list[dict[str, Any]]:
 # ── the proposals of a turn ──────────────────────────────────────────────────
 
 
-def test_the_calls_of_a_turn_are_sent_in_their_order_and_the_model_is_asked_after_the_last(engine: Engine) -> None:
-    run_id = engine.run(calls(("look", "a"), ("note", "b"), ("look", "c")))
-    assert [sent.label for sent in SCRIPT.sent] == ["a", "b", "c"]
-    assert list(ToolCall.objects.order_by("ordinal").values_list("ordinal", "step_name", "turn_no")) == [
-        (1, "look/a", 1),
-        (2, "note/b", 1),
-        (3, "look/c", 1),
-    ]
-    assert (run_now(run_id).status, len(SCRIPT.requests)) == ("COMPLETED", 2)
-    assert [answer["id"] for answer in answers()] == ["t1-0", "t1-1", "t1-2"]
-    assert phases(run_id) == [
-        "READY_TO_DECIDE",
-        *["AWAITING_TOOL_RESULT", "TOOL_RESULT_RECORDED"] * 3,
-        "READY_TO_VERIFY",
-        "FINISHED",
-    ]
-
-
 @pytest.mark.parametrize(
     ("proposal", "why"),
     [
@@ -166,8 +148,8 @@ def test_a_call_that_failed_may_be_proposed_again_as_another_call(
 
 
 @pytest.mark.parametrize("taken_over", [False, True])
-def test_calls_that_were_not_sent_may_be_proposed_again(engine: Engine, taken_over: bool, at_point: At) -> None:
-    run_id = engine.run(calls(("once", "a"), ("look", "b")), calls(("look", "b"), ("once", "a")))
+def test_a_call_that_was_not_sent_may_be_proposed_again(engine: Engine, taken_over: bool, at_point: At) -> None:
+    run_id = engine.run(calls(("once", "a")), calls(("once", "a")))
     engine.decide(open_wait(run_id), "REJECT")
     if taken_over:
         at_point("after_model_dispatch_commit", kill)
@@ -175,20 +157,11 @@ def test_calls_that_were_not_sent_may_be_proposed_again(engine: Engine, taken_ov
             drive(run_id)
         expire_lease(run_id)
     drive(run_id)
-    assert dispositions(2) == ["NEW", "NEW"]
+    assert dispositions(2) == ["NEW"]
     engine.approve(run_id)
     drive(run_id)
     statuses = ToolCall.objects.order_by("ordinal").values_list("step_name", "status")
-    assert list(statuses) == [
-        ("once/a", "REJECTED"),
-        ("look/b", "CANCELLED"),
-        ("look/b", "SUCCEEDED"),
-        ("once/a", "SUCCEEDED"),
-    ]
-
-
-def engine_wait(run_id: UUID) -> Any:
-    return run_now(run_id).waits.get(status="OPEN")
+    assert list(statuses) == [("once/a", "REJECTED"), ("once/a", "SUCCEEDED")]
 
 
 def test_arguments_keep_their_types_also_in_another_worker(engine: Engine, at_point: At) -> None:

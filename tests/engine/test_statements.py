@@ -40,7 +40,7 @@ from tests.engine.stops import tried
 from tests.scenarios.invariants import broken_invariants
 from tests.waiting import wait_until
 
-SAVING = ["SEAL_TURN", "RECORD_RESULT", "DISPATCH_CALL"]
+SAVING = ["SEAL_TURN", "RECORD_RESULT", "DISPATCH_CALLS"]
 TAKE = (
     "UPDATE runs_lease SET owner = 'w2', fence = fence + 1, expires_at = clock_timestamp() + interval '1 minute' "
     "WHERE run_id = %s"
@@ -105,7 +105,7 @@ def without_lock(statement: str) -> str:
     return changed
 
 
-@pytest.mark.parametrize("statement", [name for name in STATEMENTS if name != "DISPATCH_CALL"])
+@pytest.mark.parametrize("statement", [name for name in STATEMENTS if name != "DISPATCH_CALLS"])
 def test_without_the_lock_it_would_write_under_a_fence_that_has_passed(
     engine: Engine, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

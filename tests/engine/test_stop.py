@@ -53,7 +53,7 @@ def test_a_stop_of_a_held_run_is_accepted_adopted_and_settled(engine: Engine) ->
         return went_well("a")
 
     SCRIPT.do("a", stop_meanwhile)
-    run_id = engine.run(calls(("look", "a"), ("look", "b")))
+    run_id = engine.run(calls(("look", "a"), ("once", "b")))
     stop = the_stop(run_id)
     assert states == [("ACCEPTED", True, None)]
     assert stop.adopted_at is not None
@@ -195,7 +195,7 @@ def test_an_ended_run_is_not_stopped_again(engine: Engine) -> None:
 
 def lose_worker(engine: Engine, at_point: At, point: str) -> UUID:
     """A run whose worker is killed at a point; its lease has not expired yet."""
-    SCRIPT.tell(calls(("look", "a"), ("note", "b")), calls(("look", "c")))
+    SCRIPT.tell(calls(("look", "a"), ("once", "b")), calls(("look", "c")))
     run_id = engine.start("promising")
     at_point(point, kill)
     with pytest.raises(Killed):

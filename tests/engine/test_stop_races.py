@@ -105,7 +105,7 @@ def test_a_stop_waits_for_a_dispatch_that_came_first_and_lets_it_report(
 ) -> None:
     SCRIPT.tell(calls(("note", "b")))
     run_id = engine.start()
-    gate = gate_at(monkeypatch, import_module("runtime.loop.dispatch"), "prepare_effect")
+    gate = gate_at(monkeypatch, import_module("runtime.loop.dispatch"), "prepare_effects")
     worker = Aside(lambda: drive(run_id))
     gate.wait_reached()
     stop = Aside(lambda: engine.stop(run_id))
