@@ -20,6 +20,7 @@ class Permission(StrEnum):
     STOP = "stop"
     RESUME = "resume"
     REVISE = "revise"
+    BUDGET = "budget"
     DECIDE = "decide"
     RECONCILE = "reconcile"
     RELEASE = "release"
@@ -29,7 +30,10 @@ class Permission(StrEnum):
 GRANTS: dict[Role, frozenset[Permission]] = {
     Role.VIEWER: frozenset({Permission.READ}),
     Role.OPERATOR: frozenset(
-        {Permission.READ, Permission.START, Permission.STOP, Permission.RESUME, Permission.REVISE}
+        {
+            *(Permission.READ, Permission.START, Permission.STOP, Permission.RESUME),
+            *(Permission.REVISE, Permission.BUDGET),
+        }
     ),
     Role.APPROVER: frozenset({Permission.READ, Permission.DECIDE, Permission.RELEASE}),
     Role.RECONCILER: frozenset({Permission.READ, Permission.RECONCILE, Permission.RELEASE}),

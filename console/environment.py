@@ -3,16 +3,27 @@
 import fcntl
 import json
 import os
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from psycopg.conninfo import conninfo_to_dict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 PREFIX = "SIGNALBOX_"
 LOCK_FILE = "up.lock"
 ADDRESSES_FILE = "env.json"
+
+
+class ModelPrice(BaseModel):
+    """Dollars for a million tokens."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    input: Annotated[Decimal, Field(ge=0)]
+    output: Annotated[Decimal, Field(ge=0)]
 
 
 class Environment(BaseSettings):
@@ -52,6 +63,7 @@ class Environment(BaseSettings):
     model_base_url: str = ""
     model_name: str = ""
     model_api_key_ref: str = ""
+    model_prices: dict[str, ModelPrice] = {}
 
     @classmethod
     def settings_customise_sources(

@@ -191,6 +191,7 @@ MODEL_GATEWAY = ENV.model_gateway
 MODEL_BASE_URL = ENV.model_base_url
 MODEL_NAME = ENV.model_name
 MODEL_API_KEY_REF = ENV.model_api_key_ref
+MODEL_PRICES = ENV.model_prices
 
 LOGGING = {
     "version": 1,

@@ -29,6 +29,7 @@ urlpatterns = [
     path("runs/<uuid:id>/", run_page, name="run"),
     path("runs/<uuid:id>/retry/", acts.run_retry, name="run-retry"),
     path("runs/<uuid:id>/goal/", acts.run_goal, name="run-goal"),
+    path("runs/<uuid:id>/budget/", acts.run_budget, name="run-budget"),
     path("commitments/<uuid:id>/withdraw/", acts.commitment, name="commitment-withdraw"),
     path("obligations/<uuid:id>/release/", acts.obligation, name="obligation-release"),
     path("runs/<uuid:id>/stop/", stop_page, name="stop"),

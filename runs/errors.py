@@ -47,3 +47,15 @@ class KeyReused(Refused):
     """No run was started. The key {key} already made run {run}, from another agent, goal, source or other files."""
 
     code = "KEY_REUSED"
+
+
+class NoCap(Refused):
+    """Nothing was changed. This run has no cap on {unit}, so nothing of it is ever refused."""
+
+    code = "NO_CAP"
+
+
+class CapNotHigher(Refused):
+    """Nothing was changed. The cap on {unit} is {cap} already, and {wanted} is not higher; a cap is only ever raised."""
+
+    code = "CAP_NOT_HIGHER"

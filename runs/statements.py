@@ -22,20 +22,23 @@ fence AS (
     WHERE l.run_id = %(run)s AND l.owner = %(owner)s AND l.fence = %(fence)s AND l.expires_at > clock_timestamp()
     FOR NO KEY UPDATE)"""
 
+# A budget without a cap has no room to run out of: `room` is unknown, so it is never short.
 # Facts may always be written under the fence; new work needs `go` as well. `start` is False where the worker drains.
 GO = """
 want AS (
     SELECT w.unit, w.reserve, w.release, w.spend, w.hold
     FROM jsonb_to_recordset(%(budget)s::jsonb) AS w(unit text, reserve bigint, release bigint, spend bigint, hold bigint)),
 purse AS (
-    SELECT b.id, b.unit, b.cap - b.reserved - b.held_unknown - b.spent AS room FROM runs_budget b, fence
+    SELECT b.id, b.unit, b.cap, b.cap - b.reserved - b.held_unknown - b.spent AS room FROM runs_budget b, fence
     WHERE b.run_id = fence.run_id ORDER BY b.unit FOR NO KEY UPDATE OF b),
+short AS (
+    SELECT want.unit, want.reserve AS wanted, purse.room + want.release - want.spend - want.hold AS room, purse.cap
+    FROM want LEFT JOIN purse USING (unit)
+    WHERE want.reserve > 0
+      AND (purse.id IS NULL OR purse.room + want.release - want.spend - want.hold < want.reserve)),
 go AS (
     SELECT fence.run_id, fence.fence FROM fence
-    WHERE %(start)s AND NOT fence.stop_requested AND NOT EXISTS (
-        SELECT 1 FROM want LEFT JOIN purse USING (unit)
-        WHERE want.reserve > 0
-          AND (purse.room IS NULL OR purse.room + want.release - want.spend - want.hold < want.reserve)))"""
+    WHERE %(start)s AND NOT fence.stop_requested AND NOT EXISTS (SELECT FROM short))"""
 
 BUDGET = """
 budgeted AS (
@@ -69,7 +72,9 @@ class Purse:
         return self._add(receipt, attempt, amounts, "RESERVE", {"reserve": amounts})
 
     def settle(self, receipt: UUID, attempt: int, reserved: dict[str, int], spent: dict[str, int]) -> "Purse":
-        """Turn a reservation into what was really used."""
+        """Turn a reservation into what was really used. What goes beyond it counts in full, with an OVERRUN entry."""
+        beyond = {unit: used - reserved.get(unit, 0) for unit, used in spent.items() if used > reserved.get(unit, 0)}
+        self._add(receipt, attempt, beyond, "OVERRUN", {})
         return self._add(receipt, attempt, spent, "SETTLE", {"release": reserved, "spend": spent})
 
     def hold_unknown(self, receipt: UUID, attempt: int, amounts: dict[str, int]) -> "Purse":

@@ -124,6 +124,12 @@ class BudgetUnit(StrEnum):
     MODEL_CALLS = "model_calls"
     TOOL_CALLS = "tool_calls"
     TOKENS = "tokens"
+    USD_MICROS = "usd_micros"
+    WALL_MS = "wall_ms"
+
+
+# Counted for every run, capped or not. Wall time without a cap is not: the attempts' own times say it.
+ALWAYS_COUNTED = frozenset({BudgetUnit.MODEL_CALLS, BudgetUnit.TOOL_CALLS, BudgetUnit.TOKENS, BudgetUnit.USD_MICROS})
 
 
 class BudgetEntryKind(StrEnum):
@@ -131,6 +137,7 @@ class BudgetEntryKind(StrEnum):
     SETTLE = "SETTLE"
     RELEASE = "RELEASE"
     HOLD_UNKNOWN = "HOLD_UNKNOWN"
+    OVERRUN = "OVERRUN"
 
 
 class RefusalKind(StrEnum):
@@ -184,6 +191,11 @@ def can_continue(status: str) -> bool:
 def can_retry_resume(status: str, hold_reason: str | None) -> bool:
     """A refused resume, a spent takeover limit, a breached budget or a save that failed waits for a person to try again."""
     return status == "HELD" and hold_reason in _RETRIED_HOLDS
+
+
+def can_raise_cap(status: str) -> bool:
+    """A cap can be raised until the run has ended, whoever holds it."""
+    return status in LIVE_RUN
 
 
 def can_revise_goal(status: str) -> bool:

@@ -4,8 +4,10 @@ A tool is a typed function. The loop never trusts it to say what happened: it co
 `run`, and reads the outcome from what `run` returns or raises.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
@@ -269,8 +271,28 @@ class Constraint:
 
 
 @dataclass(frozen=True)
+class Price:
+    """What a model costs: dollars for a million tokens, which is millionths of a dollar for one."""
+
+    input: Decimal
+    output: Decimal
+
+    def cost(self, input_tokens: int, output_tokens: int) -> int:
+        """Millionths of a dollar, rounded up."""
+        return math.ceil(self.input * input_tokens + self.output * output_tokens)
+
+    def most(self, tokens: int) -> int:
+        """The most that so many tokens can cost, whichever they are."""
+        return math.ceil(max(self.input, self.output) * tokens)
+
+
+@dataclass(frozen=True)
 class AgentSpec:
-    """One version of an agent, pinned by a run at its start."""
+    """One version of an agent, pinned by a run at its start.
+
+    `caps` limit what a run may use, by unit (model_calls, tool_calls, tokens, usd_micros, wall_ms); a unit without a cap is
+    recorded and never refused. `price` wins over the installation's price of the model.
+    """
 
     key: str
     version: str
@@ -283,6 +305,7 @@ class AgentSpec:
     input_names: tuple[str, ...]
     caps: Mapping[str, int]
     recovery_policy: str = "RESUME_IN_PLACE"
+    price: Price | None = None
     max_takeovers: int = 5
     turn_limit: int = 30
     # What a run accepts at its start. Not pinned: a run keeps what it accepted, whatever is declared later (guard 13).

@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from runtime.contracts import Agent, AgentSpec, Tool
+from runtime.contracts import Agent, AgentSpec, Price, Tool
 from runtime.tools.registry import definition_hash
 
 
@@ -32,6 +32,14 @@ def manifest(spec: AgentSpec) -> dict[str, Any]:
 def model_name(spec: AgentSpec) -> str:
     """The model that a run of this agent asks: the configured one, or the agent's own."""
     return settings.MODEL_NAME or spec.model
+
+
+def price_of(spec: AgentSpec) -> Price | None:
+    """What the model of this agent costs: the agent's own price, or the installation's; None where nobody has said."""
+    if spec.price is not None:
+        return spec.price
+    known = settings.MODEL_PRICES.get(model_name(spec))
+    return Price(known.input, known.output) if known else None
 
 
 def tool_of(spec: AgentSpec, key: str) -> Tool | None:

@@ -19,7 +19,7 @@ from accounts.api import refused_response
 from accounts.errors import NotFound, Refused
 from accounts.states import Actor
 from console.api.paging import Order, PageQuery
-from console.api.parsing import Strict, StrictJSONParser, Text, read
+from console.api.parsing import Strict, StrictJSONParser, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
 from console.pages.run_list import RunFilter, runs_found
 from console.records import records_of
@@ -27,9 +27,20 @@ from console.records.runs import InputRecord, RunDetail, RunRecord, run_with_par
 from console.uploads import too_big
 from runs.models import RunInput
 from runs.selectors import access_run, artifact_bytes
-from runs.states import RunStatus
+from runs.states import BudgetUnit, RunStatus
 from runtime.registry import agents
-from runtime.services import StartRequest, Terms, Upload, goal_revise, run_resume, run_start, run_stop, typed_text
+from runtime.services import (
+    CAP_LIMIT,
+    StartRequest,
+    Terms,
+    Upload,
+    budget_raise,
+    goal_revise,
+    run_resume,
+    run_start,
+    run_stop,
+    typed_text,
+)
 
 NEWEST_FIRST = Order(("created_at", "id"))
 IDEMPOTENCY_KEY = OpenApiParameter(
@@ -71,6 +82,13 @@ class GoalBody(ReasonBody):
     """The new goal, and why."""
 
     goal = Text()
+
+
+class CapBody(ReasonBody):
+    """The unit, its new cap, and why."""
+
+    unit = serializers.ChoiceField(choices=list(BudgetUnit))
+    cap = Whole(max_value=CAP_LIMIT)
 
 
 START_FORM = {
@@ -207,6 +225,19 @@ class RunGoal(ApiView):
         """Revise the goal of a run that no worker holds. Waits that are open are superseded and asked again."""
         said = read(GoalBody, request.data)
         outcome = goal_revise(actor=self.actor, run_id=id, goal=said["goal"], reason=said["reason"])
+        return answer(outcome, lambda: shown_run(self.actor, id))
+
+
+class RunBudget(ApiView):
+    """The budget of a run."""
+
+    parser_classes = (StrictJSONParser,)
+
+    @operation("runs_raise_cap", RunDetail, body=CapBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Raise the cap of one unit. A run that is held for its budget is queued."""
+        said = read(CapBody, request.data)
+        outcome = budget_raise(actor=self.actor, run_id=id, **said)
         return answer(outcome, lambda: shown_run(self.actor, id))
 
 

@@ -17,11 +17,12 @@ from approvals.models import Wait
 from approvals.states import LIVE_WAIT
 from checkpoints.selectors import access_commitment, access_obligation, current_intent
 from checkpoints.states import can_release, can_withdraw
+from console.pages.amounts import budget_lines, capped_units
 from console.pages.room import page, respond
-from runs.models import Run
+from runs.models import Budget, Run
 from runs.selectors import access_run
-from runs.states import can_retry_resume, can_revise_goal
-from runtime.services import commitment_withdraw, goal_revise, obligation_release, run_resume
+from runs.states import can_raise_cap, can_retry_resume, can_revise_goal
+from runtime.services import budget_raise, commitment_withdraw, goal_revise, obligation_release, run_resume
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,33 @@ def run_goal(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         facts={"intent": intent, "goal": goal or intent.goal, "waits": waits_to_supersede(run)},
     )
     return _act(request, actor, run, act, lambda reason: goal_revise(actor=actor, run_id=id, goal=goal, reason=reason))
+
+
+@page
+def run_budget(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /runs/<id>/budget/: raise the cap of one unit."""
+    run = access_run(actor=actor, id=id)
+    unit, cap = request.POST.get("unit", ""), request.POST.get("cap", "").strip()
+    budgets = list(Budget.objects.filter(run=run).order_by("unit"))
+    capped = [budget for budget in budgets if budget.cap is not None]
+    can = can_raise_cap(run.status) and bool(capped)
+    why = "This run has no cap." if not capped else f"The run is {run.status}; what it has spent can't change any more."
+    act = Act(
+        title="Raise a cap",
+        template="pages/acts/budget.html",
+        button="Raise the cap",
+        done="The cap is raised. A run that was held for it is queued.",
+        off=_off(actor.may(Permission.BUDGET), Permission.BUDGET, can, why),
+        facts={"budget_lines": budget_lines(budgets), "capped": capped_units(capped, unit), "cap": cap},
+    )
+    wanted = int(cap) if cap.isascii() and cap.isdigit() else 0
+    return _act(
+        request,
+        actor,
+        run,
+        act,
+        lambda reason: budget_raise(actor=actor, run_id=id, unit=unit, cap=wanted, reason=reason),
+    )
 
 
 @page

@@ -65,10 +65,10 @@ class StopRecord(serializers.Serializer[ControlRequest]):
 
 
 class BudgetRecord(serializers.Serializer[Budget]):
-    """A cap, and what of it is reserved, held for unknown outcomes, and spent."""
+    """What of a unit is reserved, held for unknown outcomes, and spent, and its cap; null: nothing is refused."""
 
     unit = serializers.ChoiceField(choices=list(BudgetUnit))
-    cap = serializers.IntegerField()
+    cap = serializers.IntegerField(allow_null=True)
     reserved = serializers.IntegerField()
     held_unknown = serializers.IntegerField()
     spent = serializers.IntegerField()

@@ -16,11 +16,11 @@ from runs.states import (
 
 
 class Budget(models.Model):
-    """A run's cap on one unit, and what of it is reserved, held for unknown outcomes, and spent."""
+    """What a run has of one unit reserved, held for unknown outcomes, and spent, and its cap; without one nothing is refused."""
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="budgets")
     unit = models.CharField(max_length=16)
-    cap = models.BigIntegerField()
+    cap = models.BigIntegerField(null=True)
     reserved = models.BigIntegerField(db_default=0)
     held_unknown = models.BigIntegerField(db_default=0)
     spent = models.BigIntegerField(db_default=0)
@@ -30,13 +30,23 @@ class Budget(models.Model):
             models.UniqueConstraint(fields=["run", "unit"], name="budget_unit_once"),
             one_of("unit", list(BudgetUnit), "budget_unit_known"),
             models.CheckConstraint(
-                condition=Q(cap__gte=0, reserved__gte=0, held_unknown__gte=0, spent__gte=0),
+                condition=Q(reserved__gte=0, held_unknown__gte=0, spent__gte=0) & (Q(cap=None) | Q(cap__gte=0)),
                 name="budget_not_negative",
             ),
         ]
 
     def __str__(self) -> str:
         return f"{self.unit} {self.spent} of {self.cap}"
+
+    @property
+    def taken(self) -> int:
+        """What can't be reserved any more."""
+        return self.reserved + self.held_unknown + self.spent
+
+    @property
+    def room(self) -> int:
+        """How much of the cap is left, less than nothing after an overrun. Only for a budget with a cap."""
+        return (self.cap or 0) - self.taken
 
 
 class BudgetEntry(models.Model):

@@ -4,6 +4,7 @@ Pages, the API and the command line call these and nothing else. A refusal is re
 transaction of its own after the refused one has ended (ruling 14). Locks go in the order of DESIGN.md ruling 37.
 """
 
+from runtime.services.budget import CAP_LIMIT, CapRaised, budget_raise
 from runtime.services.descend import SuccessorRequest, run_continue, run_fork
 from runtime.services.goal import GoalRevised, RunUnreadable, goal_revise
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
@@ -15,9 +16,11 @@ from runtime.services.stop import StopState, run_stop
 from runtime.services.terms import Terms, Withdrawn, commitment_withdraw, lines_of
 
 __all__ = [
+    "CAP_LIMIT",
     "GOAL_LIMIT",
     "NAME_LIMIT",
     "REASON_LIMIT",
+    "CapRaised",
     "GoalRevised",
     "InputRefused",
     "Reconciled",
@@ -33,6 +36,7 @@ __all__ = [
     "Upload",
     "VerdictRequest",
     "Withdrawn",
+    "budget_raise",
     "call_reconcile",
     "commitment_withdraw",
     "goal_revise",

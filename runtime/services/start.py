@@ -29,9 +29,10 @@ from runs.services import (
     run_admit,
     workspace_open,
 )
+from runs.states import BudgetUnit
 from runs.wakeups import hint_run
 from runtime.contracts import AgentInputRefused, AgentSpec
-from runtime.registry import agents, manifest, model_name
+from runtime.registry import agents, manifest, model_name, price_of
 from runtime.services.guards import (
     GOAL_LIMIT,
     NAME_LIMIT,
@@ -55,6 +56,12 @@ class InputRefused(Refused):
 
     code = "INPUT_REFUSED"
     status = 400
+
+
+class PriceMissing(Refused):
+    """No run was started. {agent} has a cap on money, and nobody has said what {model} costs; set SIGNALBOX_MODEL_PRICES."""
+
+    code = "PRICE_MISSING"
 
 
 @dataclass(frozen=True)
@@ -152,13 +159,20 @@ def _start_refusal(actor: Actor, wanted: StartRequest) -> str | Refused:
         refused = text_refusal(name, text, limit, needed=name == "key", one_line=name != "goal")
         if refused is not None:
             return refused
-    refused = terms_refusal(wanted.terms, agent.spec)
+    refused = terms_refusal(wanted.terms, agent.spec) or _price_missing(agent.spec)
     if refused is not None:
         return refused
     try:
         return agent.check_inputs({name: upload.data for name, upload in wanted.inputs.items()})
     except AgentInputRefused as error:
         return InputRefused({"reason": str(error)})
+
+
+def _price_missing(spec: AgentSpec) -> PriceMissing | None:
+    """A cap on money can't be kept where nobody has said what the model costs."""
+    if BudgetUnit.USD_MICROS not in spec.caps or price_of(spec) is not None:
+        return None
+    return PriceMissing({"agent": spec.title, "model": model_name(spec)})
 
 
 def _new_run(actor: Actor, wanted: StartRequest, title: str) -> NewRun:

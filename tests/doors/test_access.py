@@ -58,6 +58,7 @@ START = Act(Permission.START, {"agent": "nobody"})
 STOP = Act(Permission.STOP, {"reason": " "})
 RESUME = Act(Permission.RESUME, {"reason": "walked"})
 REVISE = Act(Permission.REVISE, {"reason": " ", "goal": "walked"})
+BUDGET = Act(Permission.BUDGET, {"reason": " ", "unit": "tokens", "cap": 1})
 RELEASE = Act(Permission.RELEASE, {"reason": " "})
 WITHDRAW = Act(Permission.REVISE, {"reason": " "})
 DECIDE = Act(Permission.DECIDE, {"verdict": "APPROVE", **STALE})
@@ -78,6 +79,7 @@ ROUTES = {
     "run": Route("page", "run"),
     "run-retry": Route("page", "run", RESUME),
     "run-goal": Route("page", "run", REVISE),
+    "run-budget": Route("page", "run", BUDGET),
     "stop": Route("page", "run", STOP),
     "checkpoints": Route("page", "run"),
     "checkpoint": Route("page", "checkpoint"),
@@ -97,6 +99,7 @@ ROUTES = {
     "api:run-stop": Route("api", "run", STOP),
     "api:run-resume": Route("api", "run", RESUME),
     "api:run-goal": Route("api", "run", REVISE),
+    "api:run-budget": Route("api", "run", BUDGET),
     "api:run-inputs": Route("api", "run"),
     "api:run-input": Route("api", "input"),
     "api:run-reports": Route("api", "run"),
@@ -149,6 +152,7 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("runs", "stop"): Verb("run", ("--reason", " "), Permission.STOP),
     ("runs", "resume"): Verb("run", ("--reason", "walked"), Permission.RESUME),
     ("runs", "revise-goal"): Verb("run", ("--reason", " ", "--goal", "walked"), Permission.REVISE),
+    ("runs", "raise-cap"): Verb("run", ("--unit", "tokens", "--cap", "1", "--reason", " "), Permission.BUDGET),
     ("waits", "list"): Verb(""),
     ("waits", "show"): Verb("wait"),
     ("waits", "decide"): Verb("wait", _STALE, Permission.DECIDE),

@@ -82,6 +82,7 @@ def test_an_ended_run_is_continued_with_its_promises_results_and_conversation(en
         ("model_calls", 0),
         ("tokens", 0),
         ("tool_calls", 0),
+        ("usd_micros", 0),
     ]
     drive(run_id)
     asked = SCRIPT.requests[-1]

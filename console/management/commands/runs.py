@@ -1,4 +1,4 @@
-"""`manage.py runs`: start, list, show, await, stop, resume and revise the goal of runs."""
+"""`manage.py runs`: start, list, show, await, stop, resume, revise the goal and raise the caps of runs."""
 
 import math
 import os
@@ -15,8 +15,18 @@ from console.records import records_of
 from console.records.runs import RunDetail, RunRecord, run_with_parts, runs_with_parts
 from console.uploads import MAX_INPUT_BYTES, too_big
 from runs.selectors import access_run
-from runs.states import RunStatus
-from runtime.services import StartRequest, Terms, Upload, goal_revise, run_resume, run_start, run_stop, typed_text
+from runs.states import BudgetUnit, RunStatus
+from runtime.services import (
+    StartRequest,
+    Terms,
+    Upload,
+    budget_raise,
+    goal_revise,
+    run_resume,
+    run_start,
+    run_stop,
+    typed_text,
+)
 
 HEADS = ("ID", "STATUS", "PHASE", "REVISION", "STARTED", "TITLE")
 AWAIT_SECONDS = 300.0
@@ -67,7 +77,7 @@ def seconds(text: str) -> float:
 
 
 class Command(Noun):
-    help = "Runs: start, list, show, await, stop, resume, revise-goal."
+    help = "Runs: start, list, show, await, stop, resume, revise-goal, raise-cap."
     noun: ClassVar[str] = "run"
 
     def add_verbs(self) -> None:
@@ -86,6 +96,9 @@ class Command(Noun):
         self._add_act("resume", self.resume, "Try a held run again.")
         revising = self._add_act("revise-goal", self.revise_goal, "Revise the goal of a run that no worker holds.")
         revising.add_argument("--goal", required=True, help="the new goal, in words")
+        raising = self._add_act("raise-cap", self.raise_cap, "Raise the cap of one unit of a run's budget.")
+        raising.add_argument("--unit", required=True, choices=list(BudgetUnit), help="what is capped")
+        raising.add_argument("--cap", type=int, required=True, help="the new, higher cap in that unit")
 
     def _add_start(self) -> None:
         starting = self.verb("start", self.start, "Start a run of an agent.")
@@ -168,6 +181,12 @@ class Command(Noun):
         outcome = goal_revise(actor=asked.actor, run_id=asked["id"], goal=asked["goal"], reason=asked["reason"])
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
 
+    def raise_cap(self, asked: Asked) -> Shown | Refused:
+        outcome = budget_raise(
+            actor=asked.actor, run_id=asked["id"], unit=asked["unit"], cap=asked["cap"], reason=asked["reason"]
+        )
+        return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
+
     def _shown(self, asked: Asked, id: UUID) -> Shown:
         record = RunDetail(run_with_parts(access_run(actor=asked.actor, id=id))).data
         return Shown(record, _text(record))
@@ -213,6 +232,11 @@ def _text(run: dict[str, Any]) -> str:
             "calls": "\n".join(f"{c['id']} {c['status']} {c['step']}" for c in run["calls"]),
             "terms": "\n".join(f"{c['id']} {c['kind']} {c['status']} {c['statement']}" for c in run["commitments"]),
             "promises": "\n".join(f"{o['id']} {o['status']} {o['statement']}" for o in run["obligations"]),
+            "budget": "\n".join(
+                f"{b['unit']}: {b['spent']} spent, {b['reserved'] + b['held_unknown']} held, "
+                + ("no cap" if b["cap"] is None else f"cap {b['cap']}")
+                for b in run["budgets"]
+            ),
             "reports": "\n".join(f"v{v['version']} {v['title']}" for v in run["reports"]),
         }
     )

@@ -8,13 +8,21 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.pages import signs
+from console.pages.amounts import NAMES, amount
 from console.pages.call.facts import CallFacts
 from console.templatetags.signalbox import age, effect, exact, left, person, state_chip, when
 from receipts.models import Result
 from receipts.states import CallStatus
 from runs.models import BudgetEntry
+from runs.states import BudgetEntryKind, BudgetUnit
 
-MOVED = {"RESERVE": "reserved", "HOLD_UNKNOWN": "held back", "SETTLE": "spent", "RELEASE": "given back"}
+MOVED = {
+    BudgetEntryKind.RESERVE: "reserved",
+    BudgetEntryKind.HOLD_UNKNOWN: "held back",
+    BudgetEntryKind.SETTLE: "spent",
+    BudgetEntryKind.RELEASE: "given back",
+    BudgetEntryKind.OVERRUN: "beyond what was reserved",
+}
 
 
 @dataclass(frozen=True)
@@ -114,18 +122,24 @@ def _last_outcome(facts: CallFacts) -> str:
 
 def _budget(facts: CallFacts) -> tuple[str, str]:
     """What the newest attempt has of the run's budget: reserved, held back, spent or given back."""
-    newest = [entry for entry in facts.budget if entry.attempt_no == facts.call.attempts]
+    calls = [entry for entry in facts.budget if entry.unit == BudgetUnit.TOOL_CALLS]
+    newest = [entry for entry in calls if entry.attempt_no == facts.call.attempts]
     if not newest:
         return "nothing", ""
     entry = newest[-1]
-    return _amount(entry), MOVED[entry.kind]
+    return _amount(entry), MOVED[BudgetEntryKind(entry.kind)]
 
 
 def _amount(entry: BudgetEntry) -> str:
-    unit = entry.unit.replace("_", " ")
+    if entry.unit in (BudgetUnit.USD_MICROS, BudgetUnit.WALL_MS):
+        return amount(entry.unit, entry.amount)
+    unit = NAMES[BudgetUnit(entry.unit)]
     return f"{entry.amount} {unit.removesuffix('s') if entry.amount == 1 else unit}"
 
 
 def budget_lines(facts: CallFacts) -> list[tuple[datetime, str]]:
     """Every movement of the run's budget for this call, in order."""
-    return [(entry.at, f"attempt {entry.attempt_no}: {_amount(entry)} {MOVED[entry.kind]}") for entry in facts.budget]
+    return [
+        (entry.at, f"attempt {entry.attempt_no}: {_amount(entry)} {MOVED[BudgetEntryKind(entry.kind)]}")
+        for entry in facts.budget
+    ]

@@ -16,6 +16,7 @@ from approvals.states import can_decide
 from checkpoints.models import Intent
 from checkpoints.selectors import commitments_of
 from checkpoints.states import ObligationStatus
+from console.pages.amounts import budget_lines
 from console.pages.room import page, respond
 from console.pages.run.axis import run_axis
 from console.pages.run.detail import Detail, detail_of
@@ -26,7 +27,7 @@ from console.pages.times import exact_time
 from receipts.states import CallStatus
 from runs.models import RunInput, SweepFailure
 from runs.selectors import access_run, database_now
-from runs.states import OPEN_CONTROL, HoldReason, RunStatus, can_retry_resume, can_revise_goal, can_stop
+from runs.states import OPEN_CONTROL, HoldReason, RunStatus, can_raise_cap, can_retry_resume, can_revise_goal, can_stop
 
 PANELS = {"run-live": "pages/run/live.html"}
 
@@ -92,6 +93,7 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         "facts": facts_of(rows),
         "stop": next((c for c in reversed(rows.controls) if c.status in OPEN_CONTROL), None),
         "intent": Intent.objects.filter(run=run).order_by("-version").first(),
+        "budget_lines": budget_lines(rows.budgets),
         "sweep_failure": SweepFailure.objects.filter(run=run).order_by("first_at").first(),
         "commitments": commitments_of(run.id),
         "inputs": RunInput.objects.filter(run=run).order_by("name"),
@@ -142,6 +144,8 @@ def _ways_on(actor: Actor, rows: RunRows) -> list[tuple[str, str]]:
         calls = (attempt.tool_call for attempt in rows.attempts if attempt.tool_call)
         unknown = [call.id for call in calls if call.status == CallStatus.UNCERTAIN and call.blocking]
         return [(reverse("call", args=[id]) + "#verdict", "Say what is known…") for id in unknown[-1:]]
+    if run.hold_reason == HoldReason.BUDGET and actor.may(Permission.BUDGET):
+        return [(reverse("run-budget", args=[run.id]), "Raise the cap…")]
     if run.hold_reason == HoldReason.OBLIGATION_OPEN and actor.may(Permission.RELEASE):
         promised = [promise.id for promise in rows.obligations if promise.status == ObligationStatus.OPEN]
         return [(reverse("obligation-release", args=[id]), "Release the promise…") for id in promised[:1]]
@@ -158,4 +162,5 @@ def _acts(actor: Actor, rows: RunRows) -> dict[str, bool]:
         "may_revise": actor.may(Permission.REVISE) and can_revise_goal(run.status),
         "may_withdraw": actor.may(Permission.REVISE),
         "may_release": actor.may(Permission.RELEASE),
+        "may_raise": actor.may(Permission.BUDGET) and can_raise_cap(run.status),
     }

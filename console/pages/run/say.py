@@ -7,12 +7,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.pages import signs
+from console.pages.amounts import NAMES, amount, nearness
 from console.pages.run.events import attempt_name
 from console.pages.run.rows import RunRows
 from console.pages.times import span
 from console.templatetags.signalbox import age, digest, exact, left, when
 from receipts.models import Attempt
-from runs.states import RecoveryPolicy
+from runs.states import BudgetUnit, RecoveryPolicy
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,7 @@ def _budget(rows: RunRows) -> Shown:
     """The budget that is nearest to its cap."""
     if not rows.budgets:
         return Shown("Budget", "none")
-    tight = max(rows.budgets, key=lambda b: (b.spent + b.reserved + b.held_unknown) / (b.cap or 1))
+    tight = max(rows.budgets, key=nearness)
     kept = tight.reserved + tight.held_unknown
-    return Shown(
-        "Budget", f"{tight.spent} of {tight.cap} {tight.unit.replace('_', ' ')}", f"{kept} held back" if kept else ""
-    )
+    of = f"{amount(tight.unit, tight.spent)} of {amount(tight.unit, tight.cap)} {NAMES[BudgetUnit(tight.unit)]}"
+    return Shown("Budget", of, f"{amount(tight.unit, kept)} held back" if kept else "")

@@ -15,6 +15,7 @@ from checkpoints.models import Head, Obligation
 from checkpoints.selectors import head_of
 from checkpoints.states import ObligationStatus
 from console.pages import signs
+from console.pages.amounts import amount
 from console.templatetags.signalbox import exact, person
 from receipts.models import Attempt, Publication, ToolCall
 from receipts.states import UNSENT_CALL, CallStatus, PublicationStatus
@@ -102,7 +103,9 @@ class Forecast:
         budget = Budget.objects.filter(run=self.run, unit=BudgetUnit.TOOL_CALLS).first()
         if budget is not None and budget.spent:
             held = f"{budget.held_unknown} more held back until the outcome is known" if budget.held_unknown else ""
-            yield Item("neutral", "settled", f"{budget.spent} of {budget.cap} tool calls spent", held)
+            yield Item(
+                "neutral", "settled", f"{budget.spent} of {amount(budget.unit, budget.cap)} tool calls spent", held
+            )
 
     # ── what may still land ─────────────────────────────────────────────────────
 

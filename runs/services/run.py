@@ -1,4 +1,4 @@
-"""Writes of the runs app: admission, moves of the status, stop requests, refusals, budgets, messages, artifacts, memory."""
+"""Writes around a run: admission, moves of the status, stop requests, refusals, messages, artifacts, memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,6 @@ from runs.models import (
     Agent,
     AgentVersion,
     Artifact,
-    Budget,
     ControlRequest,
     Lease,
     MemoryItem,
@@ -31,6 +30,7 @@ from runs.models import (
     Workspace,
     WorkspaceProgress,
 )
+from runs.services.budget import budgets_open
 from runs.states import ENDED_RUN, OPEN_CONTROL, ControlStatus, HoldReason, Origin, RefusalKind, RunStatus
 
 
@@ -107,7 +107,7 @@ def run_admit(new: NewRun) -> Run:
         setattr(run, name, value)
     run.save(force_insert=True)
     Lease.objects.create(run=run)
-    Budget.objects.bulk_create(Budget(run=run, unit=unit, cap=cap) for unit, cap in new.caps.items())
+    budgets_open(run, new.caps)
     for name, (filename, data) in new.inputs.items():
         sha256 = artifact_store(tenant_id=new.tenant_id, data=data, media_type="text/csv")
         RunInput.objects.create(run=run, name=name, filename=filename, sha256=sha256, size=len(data))
@@ -248,25 +248,6 @@ def refusal_record(
     hint_changed(tenant_id=tenant_id, run_id=run_id)
 
 
-def budget_settle_held(*, run_id: UUID, receipt_id: UUID, last_attempt: int, spent: bool) -> None:
-    """Turn what is held for the unanswered attempts of a receipt, up to the last one that a verdict is about, into spent
-    or free. A verdict says of all of them whether the call happened, not which of them did it. With the run locked.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "WITH entry AS (INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount) "
-            "SELECT run_id, unit, receipt_id, attempt_no, %(kind)s::text, amount FROM runs_budgetentry held "
-            "WHERE receipt_id = %(receipt)s AND attempt_no <= %(last)s AND kind = 'HOLD_UNKNOWN' AND NOT EXISTS ("
-            "SELECT FROM runs_budgetentry done WHERE done.receipt_id = held.receipt_id AND done.unit = held.unit "
-            "AND done.attempt_no = held.attempt_no AND done.kind IN ('SETTLE', 'RELEASE')) RETURNING unit, amount), "
-            "sums AS (SELECT unit, sum(amount) AS amount FROM entry GROUP BY unit) "
-            "UPDATE runs_budget b SET held_unknown = b.held_unknown - sums.amount, "
-            "spent = b.spent + CASE WHEN %(kind)s::text = 'SETTLE' THEN sums.amount ELSE 0 END "
-            "FROM sums WHERE b.run_id = %(run)s AND b.unit = sums.unit",
-            {"kind": "SETTLE" if spent else "RELEASE", "receipt": receipt_id, "last": last_attempt, "run": run_id},
-        )
-
-
 def sweep_failures_record(failures: Mapping[tuple[UUID, str], str]) -> None:
     """Store what a sweep failed on, by (run, step), and forget what it got past. Called at the end of each sweep."""
     with transaction.atomic():
@@ -292,34 +273,6 @@ def _sweep_failure_store(run_id: UUID, step: str, error: str) -> None:
 def takeover_limit_raise(*, run: Run) -> None:
     """Give a run that spent its takeovers as many again, with the run locked."""
     Run.objects.filter(id=run.id).update(max_takeovers=F("takeovers") + 5)
-
-
-def budget_hold_unknown(*, run_id: UUID, receipt_id: UUID, attempt_no: int) -> None:
-    """Hold what an attempt without an answer had reserved: it may have been used."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "WITH entry AS (INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount) "
-            "SELECT run_id, unit, receipt_id, attempt_no, 'HOLD_UNKNOWN', amount FROM runs_budgetentry "
-            "WHERE receipt_id = %s AND attempt_no = %s AND kind = 'RESERVE' ON CONFLICT DO NOTHING "
-            "RETURNING unit, amount) "
-            "UPDATE runs_budget b SET reserved = b.reserved - entry.amount, "
-            "held_unknown = b.held_unknown + entry.amount FROM entry WHERE b.run_id = %s AND b.unit = entry.unit",
-            [receipt_id, attempt_no, run_id],
-        )
-
-
-def budget_release(*, run_id: UUID, receipt_id: UUID, attempt_no: int) -> None:
-    """Give back what an attempt had reserved that is known not to have happened."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "WITH entry AS (INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount) "
-            "SELECT run_id, unit, receipt_id, attempt_no, 'RELEASE', amount FROM runs_budgetentry "
-            "WHERE receipt_id = %s AND attempt_no = %s AND kind = 'RESERVE' ON CONFLICT DO NOTHING "
-            "RETURNING unit, amount) "
-            "UPDATE runs_budget b SET reserved = b.reserved - entry.amount FROM entry "
-            "WHERE b.run_id = %s AND b.unit = entry.unit",
-            [receipt_id, attempt_no, run_id],
-        )
 
 
 def run_settle(run: Run, *, actor: str, fence: int, settlement: Mapping[str, Any]) -> None:

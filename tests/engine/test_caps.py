@@ -1,0 +1,196 @@
+"""Caps: reserved to the last unit by one of many, settled by usage, raised by a person, and never forgotten by a worker."""
+
+import threading
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import transaction
+
+from accounts.errors import Refused
+from accounts.models import AuditEvent
+from runs.models import Budget, BudgetEntry, Wakeup
+from runs.services import Shortage, budget_release, budget_reserve, budget_settle, run_lock
+from runtime import ending
+from runtime.loop import budget as parking
+from runtime.loop import drive
+from runtime.services import CapRaised, budget_raise
+from runtime.tasks import sweep
+from tests.agents import SCRIPT, calls
+from tests.engine.engine import Engine, run_now, sql
+from tests.engine.races import together
+from tests.engine.stops import causes
+from tests.scenarios.invariants import broken_invariants
+
+
+def cap(run_id: UUID, unit: str, value: int | None) -> None:
+    sql("UPDATE runs_budget SET cap = %s WHERE run_id = %s AND unit = %s", value, run_id, unit)
+
+
+def raised(
+    engine: Engine, run_id: UUID, unit: str, value: int, by: str = "otto", reason: str = "it needs more"
+) -> object:
+    return budget_raise(actor=engine.person(by), run_id=run_id, unit=unit, cap=value, reason=reason)
+
+
+def used(run_id: UUID, unit: str) -> tuple[int, int, int]:
+    budget = Budget.objects.get(run_id=run_id, unit=unit)
+    return budget.reserved, budget.held_unknown, budget.spent
+
+
+def entries(receipt: UUID) -> list[tuple[str, str, int]]:
+    rows = BudgetEntry.objects.filter(receipt_id=receipt).order_by("unit", "id")
+    return list(rows.values_list("unit", "kind", "amount"))
+
+
+# ── raising ──
+
+
+def test_a_raised_cap_queues_a_run_that_is_held_for_it_and_it_goes_on(engine: Engine) -> None:
+    SCRIPT.tell(calls(("look", "a")))
+    run_id = engine.start()
+    cap(run_id, "model_calls", 1)
+    drive(run_id)
+    assert (run_now(run_id).hold_reason, run_now(run_id).status) == ("BUDGET", "HELD")
+    engine.hints.clear()
+    outcome = raised(engine, run_id, "model_calls", 5)
+    assert outcome == CapRaised(run_id, "model_calls", 5, "QUEUED")
+    assert engine.hints == [run_id]
+    event = AuditEvent.objects.get(action="run.budget")
+    assert (event.detail["unit"], event.detail["from"], event.detail["to"]) == ("model_calls", 1, 5)
+    drive(run_id)
+    assert run_now(run_id).status == "COMPLETED"
+    assert causes(run_id).count("CAP_RAISED") == 1
+    assert not Wakeup.objects.filter(status="PENDING").exists()
+    assert not broken_invariants()
+
+
+def test_a_cap_that_is_raised_while_the_worker_parks_the_run_is_not_lost(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ruling 27: the wakeup is written under the run's lock, whatever the status."""
+    run_id = engine.start()
+    cap(run_id, "model_calls", 0)
+    park = ending.park
+
+    def raise_first(*args: object, **options: object) -> None:
+        assert isinstance(raised(engine, run_id, "model_calls", 5), CapRaised)
+        park(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(parking, "park", raise_first)
+    drive(run_id)
+    assert run_now(run_id).status == "QUEUED"
+    drive(run_id)
+    assert run_now(run_id).status == "COMPLETED"
+
+
+def test_a_raised_cap_does_not_move_a_run_that_waits_for_a_person(engine: Engine) -> None:
+    run_id = engine.run(calls(("once", "a")))
+    assert isinstance(raised(engine, run_id, "tool_calls", 60), CapRaised)
+    sweep()
+    assert run_now(run_id).status == "WAITING"
+    engine.approve(run_id)
+    drive(run_id)
+    assert run_now(run_id).status == "COMPLETED"
+
+
+@pytest.mark.parametrize(("unit", "value", "by", "reason", "code"), [
+    ("tokens", 10, "otto", "more", "CAP_NOT_HIGHER"),
+    ("tokens", 1_000_000, "otto", "more", "CAP_NOT_HIGHER"),
+    ("usd_micros", 10, "otto", "more", "NO_CAP"),
+    ("wall_ms", 10, "otto", "more", "NO_CAP"),
+    ("pounds", 10, "otto", "more", "INVALID"),
+    ("tokens", 0, "otto", "more", "INVALID"),
+    ("tokens", 2**53, "otto", "more", "INVALID"),
+    ("tokens", 2_000_000, "otto", " ", "INVALID"),
+    ("tokens", 2_000_000, "vera", "more", "NOT_ALLOWED"),
+    ("tokens", 2_000_000, "ann", "more", "NOT_ALLOWED"),
+])  # fmt: skip
+def test_what_raises_no_cap_is_refused_and_audited(
+    engine: Engine, unit: str, value: int, by: str, reason: str, code: str
+) -> None:
+    run_id = engine.start()
+    outcome = raised(engine, run_id, unit, value, by, reason)
+    assert isinstance(outcome, Refused) and outcome.code == code
+    assert engine.audited()[-1] == ("run.budget.refused", f"person:{by}", code)
+    assert Budget.objects.get(run_id=run_id, unit="tokens").cap == 1_000_000
+    assert not Wakeup.objects.exists()
+
+
+def test_the_cap_of_an_ended_run_is_not_raised(engine: Engine) -> None:
+    run_id = engine.run()
+    outcome = raised(engine, run_id, "tokens", 2_000_000)
+    assert isinstance(outcome, Refused) and outcome.code == "RUN_ENDED"
+
+
+# ── reserving and settling ──
+
+
+def reserve(run_id: UUID, amount: int) -> list[Shortage]:
+    with transaction.atomic():
+        return budget_reserve(run_id=run_id, receipt_id=uuid4(), amounts={"tokens": amount, "model_calls": 1})
+
+
+def test_of_many_that_reserve_near_the_cap_only_so_many_get_it_as_there_is_room_for(engine: Engine) -> None:
+    """X08."""
+    run_id = engine.start()
+    cap(run_id, "tokens", 1000)
+    outcomes = together(*[lambda: reserve(run_id, 300) for _ in range(6)])
+    assert sorted(len(short) for short in outcomes) == [0, 0, 0, 1, 1, 1]
+    assert {found for short in outcomes for found in short} == {Shortage("tokens", 300, 100, 1000)}
+    assert used(run_id, "tokens") == (900, 0, 0)
+    assert used(run_id, "model_calls") == (3, 0, 0)  # all units or none
+
+
+def test_without_the_lock_they_would_reserve_beyond_the_cap(engine: Engine) -> None:
+    """What the lock is for."""
+    run_id = engine.start()
+    cap(run_id, "tokens", 1000)
+
+    barrier = threading.Barrier(2)
+
+    def careless() -> None:
+        budget = Budget.objects.get(run_id=run_id, unit="tokens")
+        barrier.wait()
+        if budget.room >= 600:
+            sql("UPDATE runs_budget SET reserved = reserved + 600 WHERE id = %s", budget.id)
+
+    together(careless, careless)
+    assert used(run_id, "tokens")[0] == 1200
+
+
+def test_usage_beyond_the_reservation_leaves_an_overrun_and_refuses_the_next_reservation(engine: Engine) -> None:
+    run_id, receipt = engine.start(), uuid4()
+    cap(run_id, "tokens", 1000)
+    with transaction.atomic():
+        run_lock(run_id)
+        assert budget_reserve(run_id=run_id, receipt_id=receipt, amounts={"tokens": 800, "model_calls": 1}) == []
+        budget_settle(run_id=run_id, receipt_id=receipt, attempt_no=1, used={"tokens": 1100, "model_calls": 1})
+    assert used(run_id, "tokens") == (0, 0, 1100)
+    assert entries(receipt) == [
+        ("model_calls", "RESERVE", 1),
+        ("model_calls", "SETTLE", 1),
+        ("tokens", "RESERVE", 800),
+        ("tokens", "SETTLE", 1100),
+        ("tokens", "OVERRUN", 300),
+    ]
+    assert reserve(run_id, 1) == [Shortage("tokens", 1, -100, 1000)]
+
+
+def test_a_unit_without_a_cap_is_recorded_and_never_refused(engine: Engine) -> None:
+    run_id = engine.start()
+    cap(run_id, "tokens", None)
+    assert reserve(run_id, 10**12) == []
+    assert used(run_id, "tokens") == (10**12, 0, 0)
+    drive(run_id)
+    assert run_now(run_id).status == "COMPLETED"
+
+
+def test_what_was_reserved_is_settled_once(engine: Engine) -> None:
+    run_id, receipt = engine.start(), uuid4()
+    with transaction.atomic():
+        budget_reserve(run_id=run_id, receipt_id=receipt, amounts={"tokens": 10})
+        for _ in range(2):
+            budget_settle(run_id=run_id, receipt_id=receipt, attempt_no=1, used={"tokens": 7})
+            budget_release(run_id=run_id, receipt_id=receipt, attempt_no=1)
+    assert used(run_id, "tokens") == (0, 0, 7)
+    assert entries(receipt) == [("tokens", "RESERVE", 10), ("tokens", "SETTLE", 7)]
