@@ -32,6 +32,33 @@ def no_delete() -> pgtrigger.Protect:
     return pgtrigger.Protect(name="no_delete", operation=pgtrigger.Delete)
 
 
+def no_truncate() -> pgtrigger.Trigger:
+    """The trigger of a table that is never emptied; deletes of single rows are another guard's."""
+    return pgtrigger.Trigger(
+        name="no_truncate",
+        level=pgtrigger.Statement,
+        when=pgtrigger.Before,
+        operation=pgtrigger.Truncate,
+        func="RAISE EXCEPTION '% is never emptied', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';",
+    )
+
+
+def starts_as(*states: str) -> pgtrigger.Trigger:
+    """The trigger that refuses a new row whose status is none of these."""
+    return starts_without(f"NEW.status NOT IN ({', '.join(repr(str(state)) for state in states)})")
+
+
+def starts_without(condition: str) -> pgtrigger.Trigger:
+    """The trigger that refuses a new row for which an SQL condition on NEW holds. It looks nothing up."""
+    return pgtrigger.Trigger(
+        name="first_state",
+        when=pgtrigger.Before,
+        operation=pgtrigger.Insert,
+        condition=pgtrigger.Condition(condition),
+        func="RAISE EXCEPTION 'a new row of % is not in a first state', TG_TABLE_NAME USING ERRCODE = 'check_violation';",
+    )
+
+
 def one_of(field: str, values: list[str], name: str) -> models.CheckConstraint:
     """A check that a text column holds one of the given values."""
     return models.CheckConstraint(condition=Q(**{f"{field}__in": values}), name=name)
@@ -101,7 +128,7 @@ class DataKey(models.Model):
                 fields=["tenant"], condition=Q(retired_at=None), name="one_current_data_key_per_tenant"
             ),
         ]
-        triggers: ClassVar = [no_delete()]
+        triggers: ClassVar = [no_delete(), no_truncate()]
 
     def __str__(self) -> str:
         return str(self.id)
@@ -115,7 +142,7 @@ class AuditHead(models.Model):
     hash = models.CharField(max_length=64, db_default="0" * 64)
 
     class Meta:
-        triggers: ClassVar = [no_delete()]
+        triggers: ClassVar = [no_delete(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.tenant_id} at {self.seq}"
@@ -139,7 +166,7 @@ class AuditEvent(models.Model):
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["tenant", "seq"], name="audit_seq_once")]
         indexes: ClassVar = [models.Index(fields=["tenant", "object_type", "object_id"], name="audit_by_object")]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.action} {self.object_id}"

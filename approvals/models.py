@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from accounts.keys import new_id
-from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, one_of
+from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, no_truncate, one_of, starts_as
 from approvals.states import LIVE_WAIT, WAIT_MOVES, DecisionVerdict, PolicyOutcome, WaitStatus
 from receipts.models import ToolCall
 from runs.models import Run
@@ -25,7 +25,7 @@ class PolicyDecision(models.Model):
 
     class Meta:
         constraints: ClassVar = [one_of("outcome", list(PolicyOutcome), "policy_outcome_known")]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return self.outcome
@@ -70,6 +70,7 @@ class Wait(models.Model):
         ]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=WAIT_MOVES),
+            starts_as(WaitStatus.OPEN),
             pgtrigger.ReadOnly(
                 name="binding_frozen",
                 fields=[
@@ -92,6 +93,7 @@ class Wait(models.Model):
                 """,
             ),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:
@@ -117,7 +119,7 @@ class Vote(models.Model):
             one_of("verdict", list(DecisionVerdict), "vote_verdict_known"),
             models.CheckConstraint(condition=~Q(reason=""), name="vote_has_reason"),
         ]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.actor} {self.verdict}"
@@ -140,7 +142,7 @@ class Decision(models.Model):
             one_of("verdict", list(DecisionVerdict), "decision_verdict_known"),
             models.CheckConstraint(condition=~Q(reason=""), name="decision_has_reason"),
         ]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.verdict} by {self.actor}"

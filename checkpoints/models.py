@@ -8,7 +8,16 @@ from django.db import models
 from django.db.models import Q
 
 from accounts.keys import new_id
-from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, one_of
+from accounts.models import (
+    ClockTimestamp,
+    Tenant,
+    append_only,
+    no_delete,
+    no_truncate,
+    one_of,
+    starts_as,
+    starts_without,
+)
 from checkpoints.states import (
     COMMITMENT_MOVES,
     OBLIGATION_MOVES,
@@ -73,6 +82,7 @@ class Checkpoint(models.Model):
         triggers: ClassVar = [
             pgtrigger.ReadOnly(name="envelope_frozen", exclude=["body", "data_key_id", "purged_at"]),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:
@@ -124,6 +134,7 @@ class Head(models.Model):
                 """,  # noqa: S608  the literals are this app's own states
             ),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:
@@ -176,8 +187,10 @@ class SaveAttempt(models.Model):
         ]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=SAVE_MOVES),
+            starts_without("NEW.resolved_at IS NOT NULL"),
             pgtrigger.ReadOnly(name="attempt_frozen", exclude=["status", "resolved_at", "resolved_fence"]),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:
@@ -218,7 +231,7 @@ class Intent(models.Model):
             models.UniqueConstraint(fields=["run", "version"], name="intent_version_once"),
             models.CheckConstraint(condition=Q(version__gte=1), name="intent_version_positive"),
         ]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"goal {self.version}"
@@ -253,7 +266,9 @@ class Obligation(models.Model):
         ]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=OBLIGATION_MOVES),
+            starts_as(ObligationStatus.OPEN),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:
@@ -300,11 +315,13 @@ class Commitment(models.Model):
         indexes: ClassVar = [models.Index(fields=["run", "accepted_at"], name="commitment_of_run")]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=COMMITMENT_MOVES),
+            starts_as(CommitmentStatus.LIVE),
             pgtrigger.ReadOnly(
                 name="statement_frozen",
                 exclude=["status", "withdrawn_by", "withdrawal_reason", "withdrawn_at"],
             ),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:

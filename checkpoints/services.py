@@ -117,13 +117,17 @@ def contract_carry(
     rows = {row.step_name: row for row in obligations_of(source_id)}
     for promise in promises:
         row = rows[promise.step_name]
-        kept = Obligation(
-            tenant_id=run.tenant_id, run=run, statement=promise.statement, step_name=row.step_name, status="OPEN"
+        kept = Obligation.objects.create(
+            tenant_id=run.tenant_id, run=run, statement=promise.statement, step_name=row.step_name
         )
         if promise.status in _CLOSED:
-            kept.status, kept.fulfilled_by, kept.closed_at = promise.status, row.fulfilled_by, row.closed_at
-            kept.released_by, kept.release_reason = row.released_by, row.release_reason
-        kept.save(force_insert=True)
+            Obligation.objects.filter(id=kept.id).update(
+                status=promise.status,
+                fulfilled_by=row.fulfilled_by,
+                closed_at=row.closed_at,
+                released_by=row.released_by,
+                release_reason=row.release_reason,
+            )
     terms = (term for term in commitments_of(source_id) if term.status == CommitmentStatus.LIVE)
     for term in terms:
         if term.accepted_revision <= revision:

@@ -8,7 +8,16 @@ from django.db import models
 from django.db.models import Q
 
 from accounts.keys import new_id
-from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, one_of
+from accounts.models import (
+    ClockTimestamp,
+    Tenant,
+    append_only,
+    no_delete,
+    no_truncate,
+    one_of,
+    starts_as,
+    starts_without,
+)
 from receipts.states import (
     CALL_MOVES,
     LIVE_CALL,
@@ -64,7 +73,9 @@ class ModelCall(models.Model):
         ]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=MODEL_CALL_MOVES),
+            starts_as(ModelCallStatus.DISPATCHED),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:
@@ -125,6 +136,7 @@ class ToolCall(models.Model):
         ]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=CALL_MOVES),
+            starts_as(CallStatus.PROPOSED, CallStatus.DISPATCHED),
             pgtrigger.ReadOnly(
                 name="identity_frozen",
                 fields=[
@@ -133,6 +145,7 @@ class ToolCall(models.Model):
                 ],
             ),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:
@@ -160,7 +173,7 @@ class Proposal(models.Model):
                 name="proposal_names_its_call",
             ),
         ]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.tool} {self.disposition}"
@@ -200,10 +213,12 @@ class Attempt(models.Model):
             ),
         ]
         triggers: ClassVar = [
+            starts_without("NEW.outcome IS NOT NULL"),
             pgtrigger.Protect(
                 name="settled_once", operation=pgtrigger.Update, condition=pgtrigger.Q(old__outcome__isnull=False)
             ),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:
@@ -239,7 +254,7 @@ class Reconciliation(models.Model):
                 name="one_final_verdict_per_attempt",
             ),
         ]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return self.verdict
@@ -271,7 +286,7 @@ class Result(models.Model):
                 condition=~Q(source="LIVE") | Q(attempt_no__isnull=False), name="result_live_has_attempt"
             ),
         ]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.source} {'ok' if self.ok else 'not ok'}"
@@ -292,7 +307,7 @@ class Effect(models.Model):
     at = models.DateTimeField(db_default=ClockTimestamp())
 
     class Meta:
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.kind} at {self.target}"
@@ -315,7 +330,7 @@ class Claim(models.Model):
                 name="one_live_claim_per_intent",
             ),
         ]
-        triggers: ClassVar = [no_delete()]
+        triggers: ClassVar = [no_delete(), no_truncate()]
 
     def __str__(self) -> str:
         return self.intent_key
@@ -360,7 +375,7 @@ class ReportVersion(models.Model):
             models.UniqueConstraint(fields=["tenant", "id"], name="report_version_in_tenant"),
             models.CheckConstraint(condition=Q(version_no__gte=1), name="report_version_positive"),
         ]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"v{self.version_no}"
@@ -390,7 +405,9 @@ class Publication(models.Model):
         ]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=PUBLICATION_MOVES),
+            starts_without("NEW.status <> 'REQUESTED' AND (NEW.status <> 'PUBLISHED' OR NEW.channel <> 'console')"),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:

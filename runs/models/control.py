@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from accounts.keys import new_id
-from accounts.models import ClockTimestamp, Tenant, no_delete, one_of
+from accounts.models import ClockTimestamp, Tenant, no_delete, no_truncate, one_of, starts_as, starts_without
 from runs.models.run import Run
 from runs.states import (
     CONTROL_MOVES,
@@ -45,6 +45,7 @@ class Lease(models.Model):
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="lease_held")
         ]
         triggers: ClassVar = [
+            starts_without("NEW.fence <> 0 OR NEW.owner IS NOT NULL OR NEW.stop_requested"),
             pgtrigger.Trigger(
                 name="fence_rises",
                 when=pgtrigger.Before,
@@ -61,6 +62,7 @@ class Lease(models.Model):
                 """,
             ),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:
@@ -100,7 +102,9 @@ class ControlRequest(models.Model):
         ]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=CONTROL_MOVES),
+            starts_as(ControlStatus.ACCEPTED),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:
@@ -155,7 +159,9 @@ class Wakeup(models.Model):
         ]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=WAKEUP_MOVES),
+            starts_as(WakeupStatus.PENDING),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:

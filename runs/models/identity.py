@@ -5,7 +5,7 @@ from typing import ClassVar
 from django.db import models
 
 from accounts.keys import new_id
-from accounts.models import ClockTimestamp, Tenant, append_only
+from accounts.models import ClockTimestamp, Tenant, append_only, no_truncate
 
 
 class Agent(models.Model):
@@ -40,7 +40,7 @@ class AgentVersion(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["agent", "manifest_digest"], name="agent_manifest_once")
         ]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.agent_id} {self.version}"
@@ -77,7 +77,7 @@ class Artifact(models.Model):
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["tenant", "sha256"], name="artifact_once")]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return self.sha256

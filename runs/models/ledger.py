@@ -5,7 +5,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 
-from accounts.models import ClockTimestamp, Tenant, append_only, one_of
+from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, no_truncate, one_of
 from runs.models.identity import Thread
 from runs.models.run import Run
 from runs.states import (
@@ -34,6 +34,7 @@ class Budget(models.Model):
                 name="budget_not_negative",
             ),
         ]
+        triggers: ClassVar = [no_delete(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.unit} {self.spent} of {self.cap}"
@@ -65,7 +66,7 @@ class BudgetEntry(models.Model):
             models.UniqueConstraint(fields=["receipt_id", "attempt_no", "unit", "kind"], name="budget_entry_once"),
             one_of("kind", list(BudgetEntryKind), "budget_entry_kind_known"),
         ]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.amount} {self.unit}"
@@ -89,7 +90,7 @@ class Message(models.Model):
             models.UniqueConstraint(fields=["thread", "seq"], name="message_seq_once"),
             one_of("role", ["user", "notice"], "message_role_known"),
         ]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.role} {self.seq}"
@@ -111,7 +112,7 @@ class Refusal(models.Model):
 
     class Meta:
         constraints: ClassVar = [one_of("kind", list(RefusalKind), "refusal_kind_known")]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return self.kind

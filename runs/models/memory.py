@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from accounts.keys import new_id
-from accounts.models import ClockTimestamp, Tenant, append_only
+from accounts.models import ClockTimestamp, Tenant, append_only, no_truncate
 from runs.models.run import Run
 from runs.models.workspace import Workspace
 
@@ -28,7 +28,7 @@ class MemoryItem(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["tenant", "subject", "sha256"], name="memory_item_once"),
         ]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return self.subject
@@ -52,7 +52,7 @@ class WorkspaceProgress(models.Model):
             models.UniqueConstraint(fields=["workspace", "version"], name="workspace_progress_once"),
             models.CheckConstraint(condition=Q(version__gte=1), name="workspace_progress_positive"),
         ]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"v{self.version}"

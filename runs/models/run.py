@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from accounts.keys import new_id
-from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, one_of
+from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, no_truncate, one_of, starts_as
 from runs.models.identity import AgentVersion, Thread
 from runs.models.workspace import Workspace
 from runs.states import (
@@ -116,6 +116,7 @@ class Run(models.Model):
         ]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=RUN_MOVES),
+            starts_as(RunStatus.QUEUED),
             pgtrigger.ReadOnly(
                 name="origin_frozen",
                 fields=[
@@ -125,6 +126,7 @@ class Run(models.Model):
                 ],
             ),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:
@@ -142,7 +144,7 @@ class RunInput(models.Model):
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["run", "name"], name="run_input_once")]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.name}: {self.filename}"
@@ -162,7 +164,7 @@ class RunTransition(models.Model):
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["run", "id"], name="transition_order")]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.from_status} to {self.to_status}"

@@ -29,6 +29,7 @@ from runs.models import (
     Thread,
 )
 from runs.services import artifact_store
+from tests.written import made
 
 STARTER = "person:j.lind"
 TITLE = "ARKK / ARKW overlap, 8 Sep 2021"
@@ -151,7 +152,8 @@ class Story:
 
     def turn(self, seconds: float, took: float | None, fence: int, turn_no: int) -> ModelCall:
         sealed = took is not None
-        call = ModelCall.objects.create(
+        call = made(
+            ModelCall,
             tenant=self.tenant,
             run=self.run,
             turn_no=turn_no,
@@ -182,7 +184,8 @@ class Story:
         plain = canonical(args or {"input": step[-1]})
         key_id = current_data_key(self.tenant.id)
         tool = step.split("/", maxsplit=1)[0]
-        call = ToolCall.objects.create(
+        call = made(
+            ToolCall,
             tenant=self.tenant,
             run=self.run,
             ordinal=self.ordinal,
@@ -209,7 +212,8 @@ class Story:
     def _attempt(
         self, of: dict[str, Any], number: int, sent: float, took: float | None, fence: int, outcome: str | None
     ) -> None:
-        Attempt.objects.create(
+        made(
+            Attempt,
             **of,
             attempt_no=number,
             fence=fence,
@@ -269,7 +273,8 @@ class Story:
             fence=1,
             committed_at=self.at(seconds),
         )
-        Publication.objects.create(
+        made(
+            Publication,
             tenant=self.tenant,
             report_version=version,
             channel=channel,
@@ -280,7 +285,8 @@ class Story:
         return version
 
     def promise(self, step: str, statement: str, fulfilled_by: UUID | None = None) -> None:
-        Obligation.objects.create(
+        made(
+            Obligation,
             tenant=self.tenant,
             run=self.run,
             statement=statement,
@@ -389,7 +395,8 @@ def stopping(tenant: Tenant, start: datetime) -> tuple[Story, ToolCall]:
     """A run with an adopted stop, while its call may still land."""
     story, call = sending(tenant, start)
     now = (timezone.now() - start).total_seconds()
-    ControlRequest.objects.create(
+    made(
+        ControlRequest,
         tenant=tenant,
         run=story.run,
         status="ADOPTED",

@@ -15,6 +15,7 @@ from receipts.models import Publication, ReportVersion, ToolCall
 from runs.models import ControlRequest, Run, Thread
 from runs.states import ENDED_RUN
 from tests.engine.engine import sql
+from tests.written import made
 
 DIGEST = "0" * 64
 OTHER_DIGEST = "1" * 64
@@ -43,7 +44,7 @@ class Told:
             "hold_reason": "BUDGET" if status == "HELD" else None,
             "ended_at": timezone.now() if status in ENDED_RUN else None,
         }
-        return Run.objects.create(**(usual | differently))
+        return made(Run, **(usual | differently))
 
     def fork(self, **differently: Any) -> Run:
         """A fork of the run at its first revision, as a row only."""
@@ -80,7 +81,7 @@ class Told:
             "proposed_revision": 1,
             "turn_no": 1,
         }
-        return ToolCall.objects.create(**(usual | differently))
+        return made(ToolCall, **(usual | differently))
 
     def another_wait(self, status: str = "OPEN", **differently: Any) -> Wait:
         """A wait of the run in a state, bound to its first revision."""
@@ -96,7 +97,7 @@ class Told:
         }
         if "tool_call" not in differently:
             usual["tool_call"] = self.another_call()
-        return Wait.objects.create(**(usual | differently))
+        return made(Wait, **(usual | differently))
 
     def decide(self, wait: Wait, verdict: str) -> Decision:
         """The decision of a wait, on exactly what it is bound to."""
@@ -112,7 +113,8 @@ class Told:
 
     def another_publication(self, status: str) -> Publication:
         """A publication of the run's newest report version in a state."""
-        return Publication.objects.create(
+        return made(
+            Publication,
             tenant_id=self.run.tenant_id,
             report_version=ReportVersion.objects.filter(run=self.run).latest("version_no"),
             channel="elsewhere",
@@ -122,7 +124,8 @@ class Told:
 
     def another_obligation(self, status: str) -> Obligation:
         """An obligation of the run in a state."""
-        return Obligation.objects.create(
+        return made(
+            Obligation,
             tenant_id=self.run.tenant_id,
             run=self.run,
             step_name="once/x",
@@ -135,7 +138,8 @@ class Told:
     def another_commitment(self, status: str) -> Commitment:
         """A constraint of the run in a state."""
         withdrawn = status == "WITHDRAWN"
-        return Commitment.objects.create(
+        return made(
+            Commitment,
             tenant_id=self.run.tenant_id,
             run=self.run,
             kind="CONSTRAINT",
@@ -152,7 +156,8 @@ class Told:
 
     def another_stop(self, status: str) -> ControlRequest:
         """A stop of the run in a state."""
-        return ControlRequest.objects.create(
+        return made(
+            ControlRequest,
             tenant_id=self.run.tenant_id,
             run=self.run,
             status=status,

@@ -139,6 +139,7 @@ def test_an_outcome_is_dated_and_of_one_receipt(told: Told) -> None:
     call = told.another_call()
     insert = "INSERT INTO receipts_attempt (tool_call_id, model_call_id, attempt_no, fence, authorised_by, outcome) "
     turn = told.run.model_calls.earliest("turn_no").id
-    refused("attempt_outcome_is_dated", insert + "VALUES (%s, NULL, 1, 1, '', 'OK')", call.id)
+    attempt = Attempt.objects.create(tool_call=call, attempt_no=9, fence=1, authorised_by="policy")
+    refused("attempt_outcome_is_dated", "UPDATE receipts_attempt SET outcome = 'OK' WHERE id = %s", attempt.id)
     refused("attempt_of_one_receipt", insert + "VALUES (NULL, NULL, 1, 1, '', NULL)")
     refused("attempt_of_one_receipt", insert + "VALUES (%s, %s, 1, 1, '', NULL)", call.id, turn)

@@ -9,6 +9,7 @@ from approvals.states import LIVE_WAIT, WaitStatus
 from runs.models import Lease
 from tests.engine.engine import sql
 from tests.engine.guards.rows import DIGEST, MOVE_HEAD, Told, refused
+from tests.written import made
 
 # ── the head ─────────────────────────────────────────────────────────────────
 
@@ -57,7 +58,7 @@ def test_a_head_names_a_revision_that_exists_with_that_digest(told: Told) -> Non
 def lease(told: Told) -> UUID:
     """The run of a lease held by w1 under fence 5."""
     run = told.another_run()
-    Lease.objects.create(run=run, fence=5, owner="w1", expires_at=timezone.now())
+    made(Lease, run=run, fence=5, owner="w1", expires_at=timezone.now())
     run_id: UUID = run.id
     return run_id
 
@@ -88,4 +89,4 @@ def test_an_owner_has_an_expiry_and_a_fence_is_not_negative(told: Told, lease: U
     refused("lease_owner_has_expiry", "UPDATE runs_lease SET expires_at = NULL WHERE run_id = %s", lease)
     refused("lease_owner_has_expiry", "UPDATE runs_lease SET owner = NULL WHERE run_id = %s", lease)
     insert = "INSERT INTO runs_lease (run_id, fence) VALUES (%s, -1)"
-    refused("lease_fence_not_negative", insert, told.another_run().id)
+    refused("not in a first state", insert, told.another_run().id)

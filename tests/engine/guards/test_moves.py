@@ -45,6 +45,7 @@ from runs.states import (
 )
 from tests.engine.engine import sql
 from tests.engine.guards.rows import DIGEST, MOVE_HEAD, Told, refused
+from tests.written import made
 
 # What has to be decided before a wait may say so.
 VERDICTS = {"APPROVED": "APPROVE", "REJECTED": "REJECT"}
@@ -105,7 +106,8 @@ def as_commitment(to: str) -> dict[str, Any]:
 
 
 def wakeup(told: Told, status: str) -> Wakeup:
-    return Wakeup.objects.create(
+    return made(
+        Wakeup,
         tenant_id=told.run.tenant_id,
         run=told.run,
         cause="RESUME",
@@ -121,7 +123,8 @@ def as_save_attempt(to: str) -> dict[str, Any]:
 
 
 def save_attempt(told: Told, status: str) -> SaveAttempt:
-    return SaveAttempt.objects.create(
+    return made(
+        SaveAttempt,
         save_id=new_id(),
         tenant_id=told.run.tenant_id,
         run=told.run,
@@ -134,7 +137,8 @@ def save_attempt(told: Told, status: str) -> SaveAttempt:
 
 
 def model_call(told: Told, status: str) -> ModelCall:
-    return ModelCall.objects.create(
+    return made(
+        ModelCall,
         tenant_id=told.run.tenant_id,
         run=told.run,
         turn_no=99,
