@@ -156,7 +156,7 @@ POINTS = (
         "A verdict is committed, its hint not acted on",
         "after_verdict_committed",
         Place.WEB,
-        _approval(),
+        _approval(("once",)),
         scene=Scene.VERDICT,
     ),
     Point(

@@ -1,0 +1,117 @@
+"""A cell of the matrix: one crash point, one fault, one seed. The seed chooses path, tool, script and timing."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tests.matrix.agents import UNKNOWN, Script
+from tests.matrix.points import ASKING, BY_ID, LOCAL, POINTS, READS, Path, Point, Scene
+
+
+class Fault(StrEnum):
+    """What strikes the process that reached the point."""
+
+    F1 = "SIGKILL"
+    F2 = "SIGSTOP for two leases, then SIGCONT"
+    F3 = "its database sessions are ended"
+    F4 = "its next commit succeeds, and it is told that it failed"
+    F5 = "SIGKILL of the postmaster, and a restart"
+
+
+# What the oracle does with a call that no fault is about, and how often.
+TREATMENTS = (("ok", 60), ("slow", 15), ("busy", 10), ("twice", 7), ("cut", 5), ("die", 3))
+QUIET = ("ok", "slow", "twice")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell, with everything that its seed chose."""
+
+    point: Point
+    fault: Fault
+    seed: int
+    path: Path
+    subject: str
+    script: Script
+    rejects: float
+    delay: float
+    tree: bool
+
+    @property
+    def name(self) -> str:
+        """Its name on the command line."""
+        return f"{self.point.id}-{self.fault.name}"
+
+    @property
+    def told(self) -> str:
+        """What the seed chose, for the table."""
+        return f"{self.path}{f' {self.subject}' if self.subject else ''}"
+
+
+def cell(point: Point, fault: Fault, seed: int, *, trees: bool = True) -> Cell:
+    """The cell of a seed; the same arguments always give the same one. `trees`: SIGKILL always takes the whole tree."""
+    chance = random.Random(f"{seed}-{point.id}-{fault.name}")
+    path = chance.choice(sorted(point.subjects))
+    subject = chance.choice(point.subjects[path])
+    return Cell(
+        point,
+        fault,
+        seed,
+        path,
+        subject,
+        script(
+            chance,
+            path,
+            subject,
+            first=point.hook in ("after_send", "after_verdict_committed"),
+            late=point.scene == Scene.HELD_BACK,
+        ),
+        rejects=chance.choice((0.0, 0.0, 0.3)),
+        delay=chance.uniform(0.0, 1.0),
+        tree=trees or chance.random() < 0.25,
+    )
+
+
+def cells(seed: int, *, faults: Sequence[Fault] = tuple(Fault), only: Sequence[str] = ()) -> list[Cell]:
+    """Every cell that exists, or those of these names."""
+    every = [cell(point, fault, seed) for fault in faults for point in POINTS if point.subjects]
+    return [one for one in every if not only or one.name in only]
+
+
+def by_name(name: str, seed: int) -> Cell:
+    """The cell called P16-F2."""
+    point, _, fault = name.partition("-")
+    return cell(BY_ID[point], Fault[fault], seed)
+
+
+NOWHERE = Point("--", "No point", "")
+
+
+def undisturbed(script: Script, seed: int = 0) -> Cell:
+    """A run that nothing is ordered for; others may disturb it."""
+    return Cell(NOWHERE, Fault.F1, seed, Path.APPROVAL, "", script, rejects=0.0, delay=0.0, tree=False)
+
+
+def script(chance: random.Random, path: Path, subject: str, *, first: bool = False, late: bool = False) -> Script:
+    """Turns in which the subject is called, among others that are treated by chance; `first`: before all of them."""
+    if path == Path.MODEL:
+        return [[(UNKNOWN, "x", "ok")] for _ in range(chance.randint(1, 3))]
+    tools = READS + LOCAL if path == Path.FUSED else ASKING
+    subject = subject or chance.choice(tools)
+    turns = [[_call(chance, chance.choice(READS + LOCAL), f"{turn}-{place}") for place in range(chance.randint(0, 2))]
+             for turn in range(chance.randint(1, 2))]  # fmt: skip
+    behaviour = "late" if late else chance.choice(QUIET)
+    told = (subject, "subject", behaviour)
+    if first:
+        turns.insert(0, [told])
+    else:
+        turns[-1].insert(chance.randint(0, len(turns[-1])), told)
+    if chance.random() < 0.4:
+        turns.append([_call(chance, chance.choice(tools), "after")])
+    return [turn for turn in turns if turn]
+
+
+def _call(chance: random.Random, tool: str, label: str) -> tuple[str, str, str]:
+    names, weights = zip(*TREATMENTS, strict=True)
+    return tool, label, chance.choices(names, weights)[0]

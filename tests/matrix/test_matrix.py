@@ -1,0 +1,60 @@
+"""The crash matrix: every crash point, every fault, on real processes, with a checker over everything that was written.
+
+MATRIX_SEEDS chooses paths, tools, scripts and timing; MATRIX_CELLS picks cells (`make test-matrix SEEDS= CELLS=`).
+"""
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from tests.matrix import report
+from tests.matrix.cells import Cell, Fault, cell, cells
+from tests.matrix.history import INVARIANTS, Memory, check
+from tests.matrix.play import TICK, play_all
+from tests.matrix.points import POINTS
+from tests.matrix.stage import Stage
+from tests.scenarios.invariants import broken_invariants, one_snapshot
+
+SEEDS = [int(seed) for seed in (os.environ.get("MATRIX_SEEDS") or "1").split()]
+ONLY = (os.environ.get("MATRIX_CELLS") or "").split()
+LIMIT = 900.0  # s for all cells of a seed
+SLICE_SEED = 1
+_never = threading.Event()
+
+
+@pytest.fixture(scope="package")
+def memory() -> Memory:
+    return Memory()
+
+
+def play_and_check(stage: Stage, memory: Memory, chosen: Sequence[Cell]) -> None:
+    """Play the cells; then nothing may be wrong in what they left."""
+    began = time.monotonic()
+    played = play_all(stage, chosen, lambda: _never.wait(TICK))
+    report.played_cells += played
+    stage.wait_idle()
+    failed = report.failures(played)
+    with one_snapshot():
+        broken = check(stage.history(memory)) | broken_invariants()
+    for name, rows in broken.items():
+        said = INVARIANTS[name].__doc__ if name in INVARIANTS else ""
+        failed += f"\nnot true: {name} {said}\n  " + "\n  ".join(map(str, rows))
+    missed = [report.repeat_with(one) for one in played if not one.hit and not one.wrong]
+    assert not failed, failed
+    assert not missed, "these points were not reached:\n" + "\n".join(missed)
+    assert time.monotonic() - began < LIMIT
+
+
+@pytest.mark.process
+def test_every_point_with_a_kill(stage: Stage, memory: Memory) -> None:
+    chosen = [cell(point, Fault.F1, SLICE_SEED, trees=False) for point in POINTS if point.subjects]
+    play_and_check(stage, memory, chosen)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_point_with_every_fault(stage: Stage, memory: Memory, seed: int) -> None:
+    play_and_check(stage, memory, cells(seed, only=ONLY))

@@ -1,0 +1,189 @@
+"""The checker notices each planted bug, by the invariant that the bug breaks; and nothing where no bug is planted."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test import override_settings
+from pytest_django import DjangoDbBlocker
+
+from approvals.models import Wait
+from tests.matrix.agents import Script
+from tests.matrix.cells import undisturbed
+from tests.matrix.doors import Person
+from tests.matrix.history import History, Memory, check
+from tests.matrix.inside import PLANTS as WANTED
+from tests.matrix.plants import PLANTS, UNGUARDED, Plant
+from tests.matrix.play import SENDING, TICK, Play, Player, take_turns
+from tests.matrix.stage import Stage, running_stage, strangers
+from tests.scenarios.conftest import FROZEN_SESSIONS
+from tests.services import TEMPLATE, Services, using_database
+from tests.stack import Stack
+
+pytestmark = [pytest.mark.matrix]
+DATABASE = "plants"
+MOMENT = 1.0  # s in which what was let go writes what it has
+ONCE: Script = [[("once", "subject", "ok")]]
+AGAIN: Script = [[("again", "subject", "ok")]]
+LOOK: Script = [[("look", "subject", "ok")]]
+_never = threading.Event()
+
+
+# ── scenes ───────────────────────────────────────────────────────────────────
+
+
+def zombie(until: str, tool: str) -> Callable[[Player], Play[None]]:
+    """A worker stands still with an answer in its hands until others have brought the run to a status."""
+
+    def play(player: Player) -> Play[None]:
+        held = player.stage.hold_at("after_response", tool, player.about)
+        yield from player.start()
+        pid = yield from player.taken(held, player.attend)
+        assert pid is not None
+        yield from player.until(lambda: player.status() == until, f"the run is {until}")
+        player.stage.go_on(pid)
+        yield from player.pause(MOMENT)
+
+    return play
+
+
+def stopped(player: Player) -> Play[None]:
+    held = player.stage.hold_at("after_model_response", "", player.about)
+    yield from player.start()
+    pid = yield from player.taken(held, player.attend)
+    assert pid is not None
+    yield from player.act(f"runs/{player.played.run_id}/stop/", {"reason": "not needed"})
+    player.stage.go_on(pid)
+    yield from player.until(player.attend, "the run ends")
+
+
+def killed_after_sending(player: Player) -> Play[None]:
+    held = player.stage.hold_at(SENDING, "", player.about)
+    yield from player.start()
+    pid = yield from player.taken(held, player.attend)
+    assert pid is not None
+    player.stage.kill(pid, tree=False)
+    yield from player.until(player.attend, "the run ends")
+
+
+def undisturbed_run(player: Player) -> Play[None]:
+    yield from player.start()
+    yield from player.until(player.attend, "the run ends")
+
+
+def decided(*verdicts: str, seen: str = "") -> Callable[[Player], Play[None]]:
+    """The wait is decided so, one after the other, by somebody who saw what it is bound to, or another digest."""
+
+    def play(player: Player) -> Play[None]:
+        yield from player.start()
+        yield from player.until(lambda: player.status() == "WAITING", "the run asks")
+        wait = Wait.objects.get(run_id=player.id, status="OPEN")
+        for verdict in verdicts:
+            said = player.decision(wait) | {"verdict": verdict} | ({"digest": seen} if seen else {})
+            asked = player.post(f"waits/{wait.id}/decide/", said)
+            yield from player.until(asked.done, "it is answered")
+        yield from player.pause(MOMENT)
+
+    return play
+
+
+def read_twice(player: Player) -> Play[None]:
+    yield from player.start()
+    yield from player.until(lambda: player.status() == "WAITING", "the run asks")
+    yield from player.look()
+    yield from player.until(player.attend, "the run ends")
+    yield from player.look()
+
+
+SCENES: dict[str, tuple[Script, Callable[[Player], Play[None]]]] = {
+    "old-fence": (ONCE, zombie("HELD", "once")),
+    "late-result": (ONCE, zombie("HELD", "once")),
+    "fork": (LOOK, zombie("COMPLETED", "look")),
+    "after-stop": (LOOK, stopped),
+    "repeats-unknown": (ONCE, killed_after_sending),
+    "unknown-is-failed": (ONCE, killed_after_sending),
+    "sends-first": (ONCE, killed_after_sending),
+    "another-key": (AGAIN, killed_after_sending),
+    "asks-nobody": (ONCE, undisturbed_run),
+    "unseen": (ONCE, decided("APPROVE", seen="0" * 64)),
+    "decides-twice": (ONCE, decided("APPROVE", "REJECT")),
+    "wakes-nobody": (ONCE, decided("APPROVE")),
+    "rewrites-audit": (ONCE, undisturbed_run),
+    "leaves-out-audit": (ONCE, undisturbed_run),
+    "any-tenant": (ONCE, read_twice),
+    "stale-view": (ONCE, read_twice),
+}
+
+
+# ── played once, all of them side by side, each in tenants of its own ────────
+
+
+@pytest.fixture(scope="module")
+def unguarded_stage(
+    services: Services, tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
+) -> Iterator[Stage]:
+    services.cluster.create_database(DATABASE, template=TEMPLATE)
+    folder: Path = tmp_path_factory.mktemp("plants")
+    stack = Stack(services, f"{services.cluster.url(DATABASE)}&options={quote(FROZEN_SESSIONS)}", folder)
+    stack.environment[WANTED] = "1"
+    told = override_settings(LIVE_HINTS=False, AGENTS=[*settings.AGENTS, "tests.matrix.agents.Matrix"])
+    try:
+        with told, using_database(DATABASE), django_db_blocker.unblock():
+            with connection.cursor() as cursor:
+                cursor.execute(UNGUARDED)
+            with running_stage(stack) as running:
+                yield running
+    finally:
+        stack.close()
+        services.drop(DATABASE)
+
+
+Broken = dict[tuple[str, bool], dict[str, list[str]]]
+
+
+@pytest.fixture(scope="module")
+def broken(unguarded_stage: Stage) -> Broken:
+    """What the checker finds for each scene, with and without its bug."""
+    stage, people, players = unguarded_stage, dict[tuple[str, bool], tuple[Person, Person]](), []
+    for name, (script, scene) in SCENES.items():
+        for planted in (True, False):
+            people[name, planted] = strangers()
+            player = Player(stage, undisturbed(script), people=people[name, planted])
+            if planted:
+                stage.plant(name, player.about, player.at_the_web)
+            players.append((player, scene(player)))
+    stuck = take_turns(stage, players, width=6, tick=lambda: _never.wait(TICK))
+    assert not [player for player in stuck if people_of(player) in {people[name, False] for name in SCENES}], stuck
+    stage.wait_idle()
+    return {of: check(history(stage, pair)) for of, pair in people.items()}
+
+
+def people_of(player: Player) -> tuple[Person, Person]:
+    return player.person, player.other
+
+
+def history(stage: Stage, people: tuple[Person, Person]) -> History:
+    return stage.history_of(people, Memory())
+
+
+def test_at_least_twelve_bugs_are_planted() -> None:
+    assert len(PLANTS) >= 12
+    assert {plant.name for plant in PLANTS} == set(SCENES)
+
+
+def test_every_invariant_is_broken_by_a_plant() -> None:
+    assert {plant.caught_by for plant in PLANTS} == {f"I{number}" for number in range(1, 13)}
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+def test_the_checker_notices(broken: Broken, plant: Plant) -> None:
+    assert plant.caught_by in broken[plant.name, True], (plant.says, broken[plant.name, True])
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_without_the_bug_the_same_scene_is_right(broken: Broken, name: str) -> None:
+    assert broken[name, False] == {}
