@@ -5,6 +5,8 @@ PYTHON ?= python3
 UV ?= uv
 UP_ARGS ?=
 TEST_ARGS ?=
+SEEDS ?= 1
+CELLS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.txt
@@ -35,8 +37,11 @@ test-console:
 test-browser: install-dev
 	$(BIN)/python -m pytest -m "browser and not matrix" $(TEST_ARGS)
 
+# SEEDS="1 2 3": the crash matrix once for each. CELLS="P16-F2 P17-F1": only these of its cells, and nothing else.
+test-matrix: export MATRIX_SEEDS = $(SEEDS)
+test-matrix: export MATRIX_CELLS = $(CELLS)
 test-matrix: install-dev
-	$(BIN)/python -m pytest -m matrix $(TEST_ARGS)
+	$(BIN)/python -m pytest -m matrix $(if $(CELLS),tests/matrix/test_matrix.py) $(TEST_ARGS)
 
 # The pictures of the documentation, taken anew from real processes.
 screenshots: install-dev
