@@ -13,11 +13,11 @@ from typing import Any
 from accounts.models import AuditEvent
 from approvals.policies import Ruling
 from approvals.states import PolicyOutcome
+from receipts.services import call_fail
 from runs.models import Run
+from runtime.ending import held_run
 from runtime.hosts import try_tool
-from runtime.loop import unknown
-from runtime.loop.dispatch import dispatch_again
-from runtime.session import Sending
+from runtime.loop.dispatch import sending_of
 from tests.matrix.points import Place
 
 Replaced = tuple[str, str]
@@ -79,13 +79,15 @@ def _nothing(*_: Any, **__: Any) -> None:
     return None
 
 
-def _repeats(session: Any, call: Any) -> bool:
+def _gives_up(original: Any) -> Any:
+    def given_up(session: Any, call: Any) -> Any:
+        if call.status != "UNCERTAIN":
+            return original(session, call)
+        with held_run(session.holding):
+            call_fail(call, why="it did not answer", attempt_no=call.attempts, fence=session.holding.fence)
+        return True
 
-    return dispatch_again(session, call, authorised_by="policy:idempotent")
-
-
-def _gives_up(session: Any, call: Any) -> bool:
-    return unknown._close(session, call, "it did not answer")
+    return given_up
 
 
 class _SendsFirst:
@@ -95,15 +97,14 @@ class _SendsFirst:
         self.tried: dict[Any, Any] = {}
 
     def prepare(self, original: Any) -> Any:
-        def prepare_effect(session: Any, call: Any, tool: Any, args: Any) -> None:
-            original(session, call, tool, args)
-            if call.status == "AWAITING_APPROVAL":
-                sending = Sending(
-                    call.id, call.attempts + 1, tool, args, call.args_digest, call.step_name, call.idempotency_key
-                )
-                self.tried[call.id] = try_tool(tool, session.context(sending), args)
+        def prepare_effects(session: Any, effects: Any) -> None:
+            original(session, effects)
+            for call, tool, args in effects:
+                if call.status == "AWAITING_APPROVAL":
+                    sending = sending_of(call, tool, args, attempt=call.attempts + 1)
+                    self.tried[call.id] = try_tool(tool, session.context(sending), args)
 
-        return prepare_effect
+        return prepare_effects
 
     def take(self, original: Any) -> Any:
         def tried_before(tool: Any, context: Any, args: Any) -> Any:
@@ -153,15 +154,15 @@ PLANTS = (
     Plant("late-result", "a late answer settles a call that is unknown by then", "I8", (*NO_FENCE, STILL_SENT)),
     Plant("after-stop", "a call is sent although a stop was accepted", "I7", (STOP,)),
     Plant(
-        "repeats-unknown", "an unknown call is sent again", "I3", patches=[("runtime.loop.unknown._hold", _instead(_repeats))]
+        "repeats-unknown", "an unknown call is sent again", "I3", patches=[("runtime.loop.unknown._word_for_another_try", _instead(lambda *_: "policy:idempotent"))]
     ),
     Plant(
         "unknown-is-failed", "an unknown call is taken for one that did not happen", "I4",
-        patches=[("runtime.loop.unknown._hold", _instead(_gives_up))],
+        patches=[("runtime.loop.unknown._given_up", _gives_up)],
     ),
     Plant(
         "sends-first", "a call is sent before its attempt is committed", "I2",
-        patches=[("runtime.loop.dispatch.prepare_effect", _first.prepare), ("runtime.loop.act.try_tool", _first.take)],
+        patches=[("runtime.loop.dispatch.prepare_effects", _first.prepare), ("runtime.loop.act.try_tool", _first.take)],
     ),
     Plant("another-key", "each attempt has a key of its own", "I3", patches=[("runtime.session.Session.context", _another_key)]),
     Plant(
