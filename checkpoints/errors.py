@@ -36,6 +36,12 @@ class CommitmentGone(Refused):
     code = "COMMITMENT_WITHDRAWN"
 
 
+class NothingToMigrate(Refused):
+    """Nothing was changed. The head of this run is in format {format}, which is read and written here."""
+
+    code = "NOTHING_TO_MIGRATE"
+
+
 class ObligationClosed(Refused):
     """Nothing was changed. This obligation is already {status}."""
 

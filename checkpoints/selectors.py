@@ -12,6 +12,7 @@ from accounts.errors import NotFound
 from accounts.selectors import plain_body
 from accounts.states import Actor
 from checkpoints.envelope import Snapshot, UnknownFormat, parse_snapshot, snapshot_digest
+from checkpoints.envelope.migration import IntentChanged, migrated
 from checkpoints.errors import Unreadable
 from checkpoints.models import Checkpoint, Commitment, Head, Intent, Obligation
 from checkpoints.states import CommitmentStatus
@@ -48,6 +49,31 @@ def load_head(run: Run) -> Position:
     if (snapshot.run, snapshot.tenant, snapshot.revision) != (run.id, run.tenant_id, head.revision):
         raise Unreadable("DIGEST_MISMATCH", "the snapshot names another run, tenant or revision")
     return Position(head.revision, head.digest, snapshot)
+
+
+def load_older_head(run: Run) -> Position:
+    """The head of a run in a format that is not written any more, migrated in memory: revision and digest are those that
+    are stored. Raises Unreadable, with SCHEMA where no way leads to the format of today or the contract would change.
+    """
+    head = Head.objects.get(run=run)
+    checkpoint = Checkpoint.objects.get(run=run, revision=head.revision)
+    if checkpoint.digest != head.digest:
+        raise Unreadable("DIGEST_MISMATCH", f"head {head.digest}, revision {checkpoint.digest}")
+    try:
+        snapshot = migrated(verified_body(checkpoint), format_version=checkpoint.format_version)
+    except IntentChanged as error:
+        raise Unreadable("SCHEMA", "the way to the format of today would change what was agreed") from error
+    except UnknownFormat as error:
+        raise Unreadable("SCHEMA", str(error)) from error
+    except ValueError as error:
+        raise Unreadable("SCHEMA", f"the way from format {checkpoint.format_version} leads nowhere") from error
+    return Position(head.revision, head.digest, snapshot)
+
+
+def head_format(run: Run) -> int:
+    """The format version of a run's head."""
+    head = Head.objects.get(run=run)
+    return Checkpoint.objects.values_list("format_version", flat=True).get(run=run, revision=head.revision)
 
 
 def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
@@ -132,6 +158,11 @@ def access_commitment(*, actor: Actor, id: UUID) -> Commitment:
 def checkpoint_of(*, run_id: UUID, revision: int) -> Checkpoint:
     """One stored revision of a run."""
     return Checkpoint.objects.get(run_id=run_id, revision=revision)
+
+
+def revisions_of(run_id: UUID) -> Sequence[tuple[int, str]]:
+    """(revision, phase) of every revision of a run, in order."""
+    return list(Checkpoint.objects.filter(run_id=run_id).order_by("revision").values_list("revision", "phase"))
 
 
 def head_of(run_id: UUID) -> Head:

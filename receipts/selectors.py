@@ -95,6 +95,17 @@ def sealed_turns(*, tenant_id: UUID, run_id: UUID, upto: int | None = None) -> l
     return records
 
 
+def turns_of(*, tenant_id: UUID, run_id: UUID) -> list[tuple[ModelCall, bytes]]:
+    """Every sealed turn of a run in order, with its proposals, their calls and results, and its stored bytes."""
+    calls = ToolCall.objects.select_related("result")
+    proposals = Proposal.objects.order_by("ordinal").prefetch_related(Prefetch("tool_call", queryset=calls))
+    turns = ModelCall.objects.filter(run_id=run_id, status=ModelCallStatus.SEALED).order_by("turn_no")
+    return [
+        (turn, artifact_bytes(tenant_id=tenant_id, sha256=str(turn.response_digest)))
+        for turn in turns.prefetch_related(Prefetch("proposals", queryset=proposals))
+    ]
+
+
 def open_turn(*, run_id: UUID) -> ModelCall | None:
     """The newest model call of a run that has not been sealed and has not failed."""
     return (

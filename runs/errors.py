@@ -37,6 +37,24 @@ class AlreadyContinued(Refused):
     code = "ALREADY_CONTINUED"
 
 
+class NothingToPin(Refused):
+    """Nothing was changed. The run is pinned to {agent} {version} already, exactly as it is installed here."""
+
+    code = "NOTHING_TO_PIN"
+
+
+class AgentMissing(Refused):
+    """Nothing was changed. There is no agent “{agent}” here that the run could be pinned to. Known: {known}."""
+
+    code = "AGENT_MISSING"
+
+
+class SentUnderOldPin(Refused):
+    """Nothing was changed. {step} was sent under the old pin, its tool is another one now, and its outcome is not known. Settle that call first."""
+
+    code = "SENT_UNDER_OLD_PIN"
+
+
 class ThreadBusy(Refused):
     """No run was started. Thread {thread} already has a live run, {run}."""
 

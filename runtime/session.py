@@ -112,6 +112,10 @@ class Session:
         """The draft of the next revision, checked and serialised before its commit. Raises SaveRefused."""
         return proved(prepare(Candidate(snapshot, trigger, go, self.snapshot, frozenset(writes))))
 
+    def may_ask(self, turn_no: int) -> bool:
+        """Whether the agent's limit leaves room for this turn. The turns that another run had taken before do not count."""
+        return turn_no - int(self.run.inherited_turns) <= self.spec.turn_limit
+
     def moved(self, snapshot: Snapshot, digest: str) -> None:
         """The head has moved to this revision."""
         self.position = Position(snapshot.revision, digest, snapshot)

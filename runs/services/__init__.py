@@ -22,11 +22,13 @@ from runs.services.run import (
     run_admit,
     run_lock,
     run_move,
+    run_pin,
     run_settle,
     stop_accept,
     stop_adopt,
     sweep_failures_record,
     takeover_limit_raise,
+    version_store,
     workspace_open,
 )
 
@@ -50,10 +52,12 @@ __all__ = [
     "run_admit",
     "run_lock",
     "run_move",
+    "run_pin",
     "run_settle",
     "stop_accept",
     "stop_adopt",
     "sweep_failures_record",
     "takeover_limit_raise",
+    "version_store",
     "workspace_open",
 ]

@@ -80,15 +80,8 @@ class Descent:
 def run_admit(new: NewRun) -> Run:
     """Insert the run QUEUED with its lease at fence 0, budgets, inputs and first transition, in the caller's transaction."""
     agent, _ = Agent.objects.get_or_create(tenant_id=new.tenant_id, key=new.agent_key)
-    version, _ = AgentVersion.objects.get_or_create(
-        agent=agent,
-        manifest_digest=digest(canonical(new.manifest)),
-        defaults={
-            "version": new.agent_version,
-            "model": new.model,
-            "gateway": new.gateway,
-            "manifest": new.manifest,
-        },
+    version = version_store(
+        agent=agent, version=new.agent_version, model=new.model, gateway=new.gateway, manifest=new.manifest
     )
     thread, _ = Thread.objects.get_or_create(tenant_id=new.tenant_id, agent=agent, key=new.thread_key)
     run = Run(
@@ -115,6 +108,22 @@ def run_admit(new: NewRun) -> Run:
         run=run, from_status=None, to_status=RunStatus.QUEUED, cause="ADMITTED", actor=new.created_by
     )
     return run
+
+
+def version_store(*, agent: Agent, version: str, model: str, gateway: str, manifest: Mapping[str, Any]) -> AgentVersion:
+    """The stored version of an agent with exactly this manifest; stored now if it is new."""
+    row, _ = AgentVersion.objects.get_or_create(
+        agent=agent,
+        manifest_digest=digest(canonical(manifest)),
+        defaults={"version": version, "model": model, "gateway": gateway, "manifest": manifest},
+    )
+    return row
+
+
+def run_pin(run: Run, version: AgentVersion) -> None:
+    """Pin a locked run to another version of its agent, in the transaction that moves its head with trigger REPIN (T25)."""
+    Run.objects.filter(id=run.id).update(agent_version=version)
+    run.agent_version = version
 
 
 def artifact_store(*, tenant_id: UUID, data: bytes, media_type: str) -> str:

@@ -161,7 +161,7 @@ def _close_step(session: Session, sending: Sending, tried: Tried) -> Written:
         prepared = session.prepared(snapshot, Trigger.AFTER_EFFECT, writes=[sending.call_id])
     except SaveRefused as refused:
         raise _record_alone(session, sending, tried, refused.outcome) from refused
-    ask = not unsent_calls(ids=snapshot.barrier, but=sending.call_id) and snapshot.turn_no < session.spec.turn_limit
+    ask = not unsent_calls(ids=snapshot.barrier, but=sending.call_id) and session.may_ask(snapshot.turn_no + 1)
     params = fence_params(session.holding) | save_params([prepared], key_id=session.key_id)
     params |= _result_params(session, sending, tried)
     params |= ask_params(session, snapshot.turn_no + 1, revision=snapshot.revision) | {"ask": ask}

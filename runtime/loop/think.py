@@ -108,7 +108,7 @@ def _ask(session: Session) -> bool:
     """Commit the dispatch of the next turn, or of another attempt at the open one, before anything is sent."""
     pending = open_turn(run_id=session.run.id)
     turn_no = pending.turn_no if pending else session.snapshot.turn_no + 1
-    if turn_no > session.spec.turn_limit:
+    if not session.may_ask(turn_no):
         fail(session.holding, f"no end after {session.spec.turn_limit} turns")
         return False
     if pending is not None and pending.attempts >= settings.MAX_ATTEMPTS + session.run.max_takeovers:

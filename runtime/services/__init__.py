@@ -10,10 +10,12 @@ from runtime.services.goal import GoalRevised, RunUnreadable, goal_revise
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
 from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcile
 from runtime.services.release import Released, obligation_release
+from runtime.services.replay import Replay, ReplayStep, run_replay
 from runtime.services.resume import Resumed, run_resume
 from runtime.services.start import InputRefused, Started, StartRequest, UnknownAgent, Upload, run_start, typed_text
 from runtime.services.stop import StopState, run_stop
 from runtime.services.terms import Terms, Withdrawn, commitment_withdraw, lines_of
+from runtime.services.upgrade import Upgraded, checkpoint_migrate, run_repin
 
 __all__ = [
     "CAP_LIMIT",
@@ -25,6 +27,8 @@ __all__ = [
     "InputRefused",
     "Reconciled",
     "Released",
+    "Replay",
+    "ReplayStep",
     "Resumed",
     "RunUnreadable",
     "StartRequest",
@@ -33,17 +37,21 @@ __all__ = [
     "SuccessorRequest",
     "Terms",
     "UnknownAgent",
+    "Upgraded",
     "Upload",
     "VerdictRequest",
     "Withdrawn",
     "budget_raise",
     "call_reconcile",
+    "checkpoint_migrate",
     "commitment_withdraw",
     "goal_revise",
     "lines_of",
     "obligation_release",
     "run_continue",
     "run_fork",
+    "run_repin",
+    "run_replay",
     "run_resume",
     "run_start",
     "run_stop",

@@ -13,7 +13,7 @@ from accounts.states import Actor, Permission
 from checkpoints.envelope import Snapshot
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import access_checkpoint, first_intent
-from checkpoints.services import checkpoint_first, contract_carry, head_lock, obligations_carry
+from checkpoints.services import SaveRefused, checkpoint_first, contract_carry, head_lock, obligations_carry
 from checkpoints.states import Phase
 from runs.canonical import canonical, digest
 from runs.errors import AlreadyContinued, KeyReused, NothingToContinue, ThreadBusy
@@ -36,7 +36,7 @@ from runtime.contracts import Agent, AgentInputRefused
 from runtime.descent import Taken, taken_from
 from runtime.registry import agents
 from runtime.services.goal import RunUnreadable
-from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, act_refusal, audit, audited, text_refusal
+from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, act_refusal, audit, audited, save_refusal, text_refusal
 from runtime.services.start import InputRefused, Started, UnknownAgent, pinned
 
 
@@ -77,7 +77,10 @@ def run_fork(*, actor: Actor, run_id: UUID, revision: int, wanted: SuccessorRequ
 def _admitted(
     actor: Actor, action: str, run_id: UUID, wanted: SuccessorRequest, admit: Callable[[], Started | Refused]
 ) -> Started | Refused:
-    outcome = _request_refusal(actor, wanted) or _once(admit)
+    try:
+        outcome = _request_refusal(actor, wanted) or _once(admit)
+    except SaveRefused as refused:
+        outcome = save_refusal(refused.outcome)
     if isinstance(outcome, Started) and outcome.new:
         reach("after_admit", action)
     return audited(outcome, actor, action, "run", run_id)

@@ -26,6 +26,7 @@ from runtime.services import (
     GoalRevised,
     Reconciled,
     Released,
+    Replay,
     Started,
     StartRequest,
     StopState,
@@ -33,10 +34,13 @@ from runtime.services import (
     Upload,
     VerdictRequest,
     call_reconcile,
+    checkpoint_migrate,
     goal_revise,
     obligation_release,
     run_continue,
     run_fork,
+    run_repin,
+    run_replay,
     run_resume,
     run_start,
     run_stop,
@@ -142,6 +146,15 @@ class Engine:
         """Fork a revision of a run into a new one."""
         asked = SuccessorRequest(**({"reason": "try it differently"} | wanted))
         return run_fork(actor=self.person(by), run_id=run_id, revision=revision, wanted=asked)
+
+    def migrate(self, run_id: UUID, by: str = "otto", reason: str = "the format was raised") -> Any:
+        return checkpoint_migrate(actor=self.person(by), run_id=run_id, reason=reason)
+
+    def repin(self, run_id: UUID, by: str = "otto", reason: str = "it was deployed anew") -> Any:
+        return run_repin(actor=self.person(by), run_id=run_id, reason=reason)
+
+    def replay(self, run_id: UUID, by: str = "vera") -> Replay:
+        return run_replay(actor=self.person(by), run_id=run_id)
 
     def resume(self, run_id: UUID, by: str = "otto") -> Any:
         return run_resume(actor=self.person(by), run_id=run_id, reason="try again")

@@ -258,3 +258,14 @@ def test_an_unknown_turn_of_a_stopped_run_is_asked_again(engine: Engine) -> None
     engine.stop(source)
     begun = first_snapshot(made(engine.carry_on(source)))
     assert (begun.turn_no, [ref.step_name for ref in begun.results]) == (1, ["look/a"])
+
+
+def test_a_run_that_ran_out_of_turns_is_continued_with_as_many_again(engine: Engine) -> None:
+    SCRIPT.tell(*[calls(("look", str(turn))) for turn in range(1, 6)])
+    source = engine.start("brief")
+    drive(source)
+    assert (run_now(source).status, run_now(source).end_reason) == ("FAILED", "no end after 3 turns")
+    run_id = made(engine.carry_on(source))
+    drive(run_id)
+    assert run_now(run_id).status == "COMPLETED"
+    assert SCRIPT.labels("look") == ["1", "2", "3", "4", "5"]

@@ -1,0 +1,105 @@
+"""Replay: step through what a run stored. No gateway, no tool, no write but the audit of the view (T13, D-066, D-067)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from accounts.states import Actor
+from checkpoints.selectors import revisions_of
+from receipts.selectors import result_bytes, turns_of
+from runs.canonical import digest, parse
+from runs.selectors import access_run, messages_of
+from runtime.services.guards import audit
+
+
+@dataclass(frozen=True)
+class ReplayStep:
+    """One stored output, in the order in which the model heard or gave it.
+
+    `kind` is MESSAGE, TURN or CALL. `intact` says whether the stored bytes still have the stored digest.
+    """
+
+    kind: str
+    turn_no: int
+    name: str
+    status: str
+    attempts: int
+    digest: str
+    output: Any
+    intact: bool
+    call_id: UUID | None = None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The stored outputs of a run, and the phases that its head went through."""
+
+    run_id: UUID
+    steps: tuple[ReplayStep, ...]
+    phases: tuple[tuple[int, str], ...] = field(default=())
+
+
+def run_replay(*, actor: Actor, run_id: UUID) -> Replay:
+    """Step through the stored outputs of a run, live or ended. Asks no model and no tool, and writes one audit row.
+
+    Needs the permission to read. Raises NotFound, and BodyChanged where stored bytes can't be read at all.
+    """
+    run = access_run(actor=actor, id=run_id)
+    with transaction.atomic():
+        replay = Replay(run_id, tuple(_steps(run)), tuple(revisions_of(run_id)))
+        audit(actor, "run.replay", "run", run_id, {"steps": len(replay.steps)})
+    return replay
+
+
+def _steps(run: Any) -> Iterator[ReplayStep]:
+    messages = list(messages_of(run))
+    yield from _messages(messages, run.inherited_turns)
+    for turn, body in turns_of(tenant_id=run.tenant_id, run_id=run.id):
+        said = parse(body)
+        yield ReplayStep(
+            "TURN",
+            turn.turn_no,
+            turn.model,
+            turn.status,
+            turn.attempts,
+            str(turn.response_digest),
+            said,
+            digest(body) == turn.response_digest,
+        )
+        for proposal in turn.proposals.all():
+            yield _proposal(turn.turn_no, proposal)
+        yield from _messages(messages, turn.turn_no)
+
+
+def _messages(messages: list[Any], after_turn: int) -> Iterator[ReplayStep]:
+    for row, text in messages:
+        if row.after_turn == after_turn:
+            intact = digest(text.encode()) == row.sha256
+            yield ReplayStep("MESSAGE", after_turn, row.role, "STORED", 0, row.sha256, text, intact)
+
+
+def _proposal(turn_no: int, proposal: Any) -> ReplayStep:
+    """A proposal of a turn with what came of it, as it is stored now."""
+    call = proposal.tool_call
+    if call is None:
+        output = {"refusal": proposal.refusal} if proposal.refusal else None
+        return ReplayStep("CALL", turn_no, proposal.tool, proposal.disposition, 0, proposal.args_digest, output, True)
+    result = getattr(call, "result", None)
+    if result is None:
+        why = {"error": call.error} if call.error else None
+        return ReplayStep("CALL", turn_no, call.step_name, call.status, call.attempts, "", why, True, call.id)
+    plain = result_bytes(result)
+    return ReplayStep(
+        "CALL",
+        turn_no,
+        call.step_name,
+        call.status,
+        call.attempts,
+        result.digest,
+        parse(plain),
+        digest(plain) == result.digest,
+        call.id,
+    )
