@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import F, Prefetch, QuerySet
+from django.db.models import F, Max, Prefetch, QuerySet
 
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
@@ -232,6 +232,12 @@ def published_reports(*, run_id: UUID) -> list[dict[str, Any]]:
 def run_report_versions(*, run_id: UUID) -> frozenset[UUID]:
     """The ids of the report versions that a run has written."""
     return frozenset(ReportVersion.objects.filter(run_id=run_id).values_list("id", flat=True))
+
+
+def last_turn_sent(*, run_id: UUID) -> int:
+    """The newest turn that the model was asked and that is sealed or still out, or 0. What a run is told now comes after."""
+    asked = ModelCall.objects.filter(run_id=run_id, status__in=[ModelCallStatus.SEALED, ModelCallStatus.DISPATCHED])
+    return asked.aggregate(last=Max("turn_no"))["last"] or 0
 
 
 def blocking_unknown(*, run_id: UUID) -> ToolCall | None:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import F
 
 from runs.faults import reach
 from runs.live import hint_changed
@@ -109,6 +110,16 @@ def lease_lock(holding: Holding) -> Lease | None:
 def lease_lock_any(run_id: UUID) -> Lease:
     """Lock the lease row for a person's act, whoever holds it."""
     return Lease.objects.select_for_update(no_key=True).get(run_id=run_id)
+
+
+def lease_tell(run_id: UUID) -> None:
+    """Make the worker of a run, if it has one, read what the run was told before it asks the model again. Lease locked."""
+    Lease.objects.filter(run_id=run_id).update(news=F("news") + 1)
+
+
+def lease_news(run_id: UUID) -> int:
+    """How often a run was told something."""
+    return Lease.objects.values_list("news", flat=True).get(run_id=run_id)
 
 
 def lease_release(run_id: UUID) -> None:

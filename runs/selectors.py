@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Max, QuerySet
 
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
@@ -103,6 +103,11 @@ def messages_of(run: Run, *, upto: int | None = None) -> Sequence[tuple[Message,
     if upto is not None:
         rows = rows.filter(seq__lte=upto)
     return [(row, plain_body(key_id=row.data_key_id, body=row.body).decode()) for row in rows]
+
+
+def last_message(run: Run) -> int:
+    """The number of the newest message of a run, or 0."""
+    return Message.objects.filter(run=run).aggregate(last=Max("seq"))["last"] or 0
 
 
 def open_stop(run: Run) -> ControlRequest | None:

@@ -18,12 +18,13 @@ from runs.states import Holding
 
 FENCE = """
 fence AS (
-    SELECT l.run_id, l.fence, l.stop_requested FROM runs_lease l
+    SELECT l.run_id, l.fence, l.stop_requested, l.news FROM runs_lease l
     WHERE l.run_id = %(run)s AND l.owner = %(owner)s AND l.fence = %(fence)s AND l.expires_at > clock_timestamp()
     FOR NO KEY UPDATE)"""
 
 # A budget without a cap has no room to run out of: `room` is unknown, so it is never short.
-# Facts may always be written under the fence; new work needs `go` as well. `start` is False where the worker drains.
+# Facts may always be written under the fence; new work needs `go` as well. `start` is False where the worker drains; `news`
+# is what a worker that asks the model has read, or null: news that it has not read keep it from asking (ruling 33).
 GO = """
 want AS (
     SELECT w.unit, w.reserve, w.release, w.spend, w.hold
@@ -38,7 +39,7 @@ short AS (
       AND (purse.id IS NULL OR purse.room + want.release - want.spend - want.hold < want.reserve)),
 go AS (
     SELECT fence.run_id, fence.fence FROM fence
-    WHERE %(start)s AND NOT fence.stop_requested AND NOT EXISTS (SELECT FROM short))"""
+    WHERE %(start)s AND NOT fence.stop_requested AND coalesce(%(news)s = fence.news, true) AND NOT EXISTS (SELECT FROM short))"""
 
 BUDGET = """
 budgeted AS (

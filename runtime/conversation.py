@@ -103,18 +103,24 @@ def _add_messages(conversation: Conversation, notices: list[Any], *, after_turn:
 
 def _add_answers(conversation: Conversation, turn: TurnRecord) -> None:
     for proposal in turn.proposals:
-        told = _answer_of(proposal)
+        told = _answer_of(proposal, turn.turn_no)
         if told is not None:
             ok, value = told
             conversation.add_answer(turn.turn_no, proposal.ordinal, proposal.tool, ok=ok, value=value)
 
 
-def _answer_of(proposal: Any) -> tuple[bool, dict[str, Any]] | None:
+def _answer_of(proposal: Any, turn_no: int) -> tuple[bool, dict[str, Any]] | None:
+    """What the model was told about a proposal. Where the run went on without knowing, that stays as it was said: what is
+    known later is told in a notice (ruling 33).
+    """
     if proposal.disposition == Disposition.REFUSED:
         return False, {"error": proposal.refusal}
     if proposal.disposition == Disposition.FINISH:
         return None
-    return call_answer(proposal.tool_call)
+    call = proposal.tool_call
+    if call.turn_no == turn_no and not call.blocking:
+        return False, {"error": _CLOSED[CallStatus.UNCERTAIN]}
+    return call_answer(call)
 
 
 def call_answer(call: Any) -> tuple[bool, dict[str, Any]] | None:

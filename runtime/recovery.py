@@ -22,7 +22,8 @@ from receipts.selectors import (
 )
 from receipts.services import calls_cancel, unknown_reads_release
 from runs.canonical import canonical, digest
-from runs.selectors import run_inputs, run_now
+from runs.leases import lease_news
+from runs.selectors import last_message, run_inputs, run_now
 from runs.services import run_settle
 from runs.states import UNHOLDING_CAUSES, Holding, HoldReason, RecoveryPolicy, RunStatus
 from runs.wakeups import wakeups_cancel, wakeups_consume
@@ -99,6 +100,7 @@ def _guarded(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session | None
 
 def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
     position = load_head(run)
+    news, heard = lease_news(run.id), last_message(run)
     session = Session(
         holding=holding,
         run=run,
@@ -110,6 +112,8 @@ def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
         inputs=run_inputs(run),
         results=_results(run, position),
         conversation=rebuild(run),
+        news=news,
+        heard=heard,
         keys=run_keys(run_id=run.id, results=[ref.call for ref in position.snapshot.results]),
     )
     for call_id, turn_no, ordinal in proposals_waiting(call_ids=position.snapshot.barrier):

@@ -14,7 +14,7 @@ from checkpoints.services import prepare, proved
 from checkpoints.statements import Candidate, Prepared
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import RunKeys, run_keys
-from runs.selectors import memory_texts
+from runs.selectors import last_message, memory_texts
 from runs.states import Holding
 from runtime.contracts import AgentSpec, Arguments, Gateway, PriorResult, Tool, ToolContext
 from runtime.conversation import Conversation, rebuild
@@ -66,6 +66,9 @@ class Session:
     results: list[PriorResult]
     conversation: Conversation
     keys: RunKeys
+    # How often the run had been told something when the conversation was read, and the last message of it.
+    news: int
+    heard: int
     asked: Asked | None = None
     # The open super-step: what is to be sent now, which calls have no settled outcome yet, and what the others gave.
     sending: list[Sending] = field(default_factory=list)
@@ -99,6 +102,7 @@ class Session:
                 "next_node": node,
                 "turn_no": now.turn_no if turn_no is None else turn_no,
                 "barrier": now.barrier if barrier is None else barrier,
+                "message_seq": max(now.message_seq, self.heard),
                 "results": (*now.results, *results),
                 "superstep": now.superstep + closes_step,
                 "contract": contract or now.contract,
@@ -139,6 +143,14 @@ class Session:
         """Take conversation and keys from the store again, after calls were closed or results adopted."""
         self.conversation = rebuild(self.run)
         self.keys = run_keys(run_id=self.run.id, results=[ref.call for ref in self.snapshot.results])
+
+    def hear(self, news: int) -> bool:
+        """Read what the run was told since the conversation was read. False when there is nothing new."""
+        if news == self.news:
+            return False
+        self.news, self.heard = news, last_message(self.run)
+        self.reread()
+        return True
 
     def context(self, sending: Sending) -> ToolContext:
         """What the tool may read for this attempt."""

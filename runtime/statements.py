@@ -27,7 +27,7 @@ asking AS (SELECT go.run_id, go.fence FROM go, answered WHERE %(ask)s)"""
 
 _GATES = """
 SELECT (SELECT count(*) FROM fence), (SELECT coalesce(bool_or(stop_requested), false) FROM fence),
-       (SELECT count(*) FROM go), (SELECT count(*) FROM done), """
+       (SELECT count(*) FROM go), (SELECT count(*) FROM done), (SELECT max(news) FROM fence), """
 
 ASK_FIRST = joined(
     FENCE, GO, _DONE_WHERE_GO, _ASKING_WHERE_GO, ASK, BUDGET, select=_GATES + "(SELECT max(attempt_no) FROM asked_try)"
@@ -77,17 +77,19 @@ class Written:
     """What one step's statement found and did.
 
     held: the fence was good. stopping: a stop is requested. go: new work could start. done: the facts were written.
-    started: of a model call the number of the attempt that was dispatched, of tool calls how many were; or None.
+    news: how often the run was told something. started: of a model call the number of the attempt that was dispatched, of tool calls how many were; or None.
     """
 
     held: bool
     stopping: bool
     go: bool
     done: bool
+    news: int
     started: int | None
 
 
 def write(sql: str, params: dict[str, Any]) -> Written:
     """Send one step. A worker that drains starts nothing new with it."""
-    held, stopping, go, done, started = run_statement(sql, params | {"start": not draining()})
-    return Written(bool(held), bool(stopping), bool(go), bool(done), int(started) if started else None)
+    gates = {"news": None, "start": not draining()}
+    held, stopping, go, done, news, started = run_statement(sql, gates | params)
+    return Written(bool(held), bool(stopping), bool(go), bool(done), int(news or 0), int(started) if started else None)

@@ -32,6 +32,8 @@ class Lease(models.Model):
     # The advisory lock that the holder's process has; None where only the time counts (the liveness hint).
     lock_key = models.IntegerField(null=True)
     stop_requested = models.BooleanField(db_default=False)
+    # How often somebody has told the run something that its worker has to read before it asks the model again.
+    news = models.BigIntegerField(db_default=0)
 
     class Meta:
         constraints: ClassVar = [

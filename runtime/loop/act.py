@@ -164,7 +164,7 @@ def _close_step(session: Session, sending: Sending, tried: Tried) -> Written:
     ask = not unsent_calls(ids=snapshot.barrier, but=sending.call_id) and session.may_ask(snapshot.turn_no + 1)
     params = fence_params(session.holding) | save_params([prepared], key_id=session.key_id)
     params |= _result_params(session, sending, tried)
-    params |= ask_params(session, snapshot.turn_no + 1, revision=snapshot.revision) | {"ask": ask}
+    params |= ask_params(session, snapshot.turn_no + 1, revision=snapshot.revision) | {"ask": ask, "news": session.news}
     purse = Purse().settle(sending.call_id, sending.attempt, TOOL_RESERVE, TOOL_RESERVE)
     if ask:
         purse.reserve(params["ask_id"], 1, MODEL_RESERVE)

@@ -18,7 +18,6 @@ from receipts.services import attempt_find, attempt_lost, attempt_refused, model
 from receipts.statements import NewCall, call_params
 from receipts.states import Disposition, EffectClass
 from runs.canonical import canonical, digest
-from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.live import hint_changed
 from runs.services import budget_hold_unknown, budget_release
@@ -41,12 +40,9 @@ MODEL_TIMEOUT_SECONDS = 60.0
 
 def think(session: Session) -> bool:
     """Ask the model, once, and seal what it says."""
-    if session.asked is None and not _ask(session):
-        return False
-    asked = session.asked
-    if asked is None:
-        raise LeaseLost
-    session.asked = None
+    if session.asked is None:
+        return _ask(session)
+    asked, session.asked = session.asked, None
     reach("after_model_dispatch_commit")
     session.heartbeat.allow(MODEL_TIMEOUT_SECONDS)
     session.heartbeat.prove_held()
@@ -105,7 +101,10 @@ def ask_params(session: Session, turn_no: int, *, revision: int) -> dict[str, An
 
 
 def _ask(session: Session) -> bool:
-    """Commit the dispatch of the next turn, or of another attempt at the open one, before anything is sent."""
+    """Commit the dispatch of the next turn, or of another attempt at the open one, before anything is sent.
+
+    Where the run was told something that this worker has not read, it reads that first; the next step asks.
+    """
     pending = open_turn(run_id=session.run.id)
     turn_no = pending.turn_no if pending else session.snapshot.turn_no + 1
     if not session.may_ask(turn_no):
@@ -120,9 +119,9 @@ def _ask(session: Session) -> bool:
     attempt = pending.attempts + 1 if pending else 1
     purse = Purse().reserve(params["ask_id"], attempt, MODEL_RESERVE)
     reach("before_model_dispatch_commit")
-    written = write(ASK_RETRY if pending else ASK_FIRST, params | purse.params())
+    written = write(ASK_RETRY if pending else ASK_FIRST, params | purse.params() | {"news": session.news})
     if written.started is None:
-        return not_started(session, written)
+        return session.hear(written.news) or not_started(session, written)
     session.asked = Asked(params["ask_id"], turn_no, written.started)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
     return True

@@ -13,16 +13,17 @@ from checkpoints.services import (
     obligation_fulfil,
 )
 from receipts.errors import AttemptsMoved, NotUncertain, RetryNeedsApprover, RetryOnEndedRun, VerdictGiven
-from receipts.selectors import access_call, blocking_unknown, last_verdict
+from receipts.selectors import access_call, blocking_unknown, last_turn_sent, last_verdict
 from receipts.services import VerdictGiven as GivenVerdict
 from receipts.services import call_lock, verdict_store
 from receipts.states import FollowUp, Verdict, can_reconcile
 from runs.canonical import digest
 from runs.faults import reach
-from runs.leases import lease_lock_any
+from runs.leases import lease_lock_any, lease_tell
 from runs.live import hint_changed
 from runs.services import (
     budget_settle_held,
+    message_append,
     run_lock,
     run_move,
 )
@@ -100,10 +101,23 @@ def _reconcile(actor: Actor, run_id: UUID, call_id: UUID, said: VerdictRequest) 
     # A later verdict on a call that the run went on without moves no head, so its obligation is settled here (ruling 33).
     if said.verdict == Verdict.EXECUTED and (run.status in ENDED_RUN or not call.blocking):
         obligation_fulfil(run_id=run_id, step_name=call.step_name, call_id=call_id)
+    if said.verdict != Verdict.PROCEED_UNKNOWN and not call.blocking and run.status not in ENDED_RUN:
+        _tell(run, call, given)
     _wake_reconciled(run, call_id, row)
     audit(actor, "call.reconcile", "call", call_id, _verdict_detail(said, run_id, call.attempts))
     call.refresh_from_db(fields=["status"])
     return Reconciled(call_id, str(said.verdict), str(call.status))
+
+
+def _tell(run: Any, call: Any, given: GivenVerdict) -> None:
+    """The model hears of a late verdict in its next request, by a notice; the old answer stays (ruling 33)."""
+    happened = "it happened" if given.verdict == Verdict.EXECUTED else "it did not happen"
+    where = f" (external reference {given.external_ref})" if given.external_ref else ""
+    text = f"A person looked at {call.step_name}, whose outcome nobody knew: {happened}{where}."
+    message_append(
+        run=run, role="notice", text=text, after_turn=max(run.inherited_turns, last_turn_sent(run_id=run.id))
+    )
+    lease_tell(run.id)
 
 
 def _verdict_detail(said: VerdictRequest, run_id: UUID, attempts: int) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from functools import partial
 from importlib import import_module
 from typing import Any
-from uuid import UUID
 
 import pytest
 from django.db import DatabaseError
@@ -16,9 +15,9 @@ from receipts.errors import AttemptsMoved, NotUncertain, RetryNeedsApprover, Ret
 from receipts.models import Attempt, Claim, Effect, Publication, Reconciliation, Result, ToolCall
 from receipts.selectors import result_bytes
 from receipts.states import FollowUp, Verdict
-from runs.models import Budget, BudgetEntry, Wakeup
+from runs.models import BudgetEntry, Wakeup
 from runtime import ending
-from runtime.contracts import ToolOutcome, ToolUnknown
+from runtime.contracts import ToolOutcome
 from runtime.loop import drive
 from runtime.services import Reconciled, StopState, VerdictRequest, call_reconcile
 from runtime.tasks import sweep
@@ -36,31 +35,16 @@ from tests.engine.engine import (
     run_now,
     sql,
 )
+from tests.engine.lost import UNKNOWN, lose_answer, tool_budget
 from tests.engine.races import Aside, Gate, gate_at, terminate, together
 
-UNKNOWN = ToolUnknown("the connection ended without an answer")
 VERDICTS = [("EXECUTED", "NONE"), ("NOT_EXECUTED", "RETRY"), ("NOT_EXECUTED", "FAIL"), ("PROCEED_UNKNOWN", "NONE")]
-
-
-def lose_answer(engine: Engine, tool: str = "post", label: str = "a", agent: str = "told") -> ToolCall:
-    """An approved call that was sent and gave no answer; its run is held."""
-    SCRIPT.do(label, UNKNOWN, went_well(label))
-    run_id = engine.run(calls((tool, label)), agent=agent)
-    engine.approve(run_id)
-    drive(run_id)
-    return call_named(run_id, label)
 
 
 @pytest.fixture
 def call(engine: Engine) -> ToolCall:
     """A publication of unknown outcome."""
     return lose_answer(engine)
-
-
-def tool_budget(run_id: UUID) -> tuple[int, int, int]:
-    """(reserved, held for unknown outcomes, spent) of the tool calls."""
-    budget = Budget.objects.get(run_id=run_id, unit="tool_calls")
-    return budget.reserved, budget.held_unknown, budget.spent
 
 
 def entries(call: ToolCall) -> list[tuple[int, str]]:
@@ -152,62 +136,6 @@ def test_nobody_knows_go_on(engine: Engine, call: ToolCall) -> None:
     assert (run_now(call.run_id).status, SCRIPT.labels("post")) == ("COMPLETED", ["a"])
     assert "nobody knows" in SCRIPT.requests[-1].history[-1]["value"]["error"]
     assert tool_budget(call.run_id) == (0, 1, 0)
-
-
-# ── after going on without knowing ───────────────────────────────────────────
-
-
-def test_a_call_of_unknown_outcome_is_not_repeated_when_the_model_proposes_it_again(engine: Engine) -> None:
-    call = lose_answer(engine, "once")
-    SCRIPT.tell(calls(("once", "a")), calls(("once", "a")))
-    engine.reconcile(call, "PROCEED_UNKNOWN")
-    drive(call.run_id)
-    assert (run_now(call.run_id).status, SCRIPT.labels("once")) == ("COMPLETED", ["a"])
-    assert ToolCall.objects.filter(run_id=call.run_id).count() == 1
-    (second,) = run_now(call.run_id).model_calls.get(turn_no=2).proposals.all()
-    assert (second.disposition, second.tool_call) == ("REFUSED", None)
-    assert "nobody knows" in second.refusal
-    told = SCRIPT.requests[-1].history[-1]
-    assert (told["role"], told["ok"]) == ("tool", False)
-    assert "nobody knows" in told["value"]["error"]
-
-
-def test_a_run_that_went_on_without_knowing_completes_once_its_promise_is_released(engine: Engine) -> None:
-    call = lose_answer(engine, "once", "promised", "promising")
-    engine.reconcile(call, "PROCEED_UNKNOWN")
-    drive(call.run_id)
-    run = run_now(call.run_id)
-    assert (run.status, run.hold_reason) == ("HELD", "OBLIGATION_OPEN")
-    engine.release(call.run_id)
-    drive(call.run_id)
-    call.refresh_from_db()
-    assert (run_now(call.run_id).status, call.status) == ("COMPLETED", "UNCERTAIN")
-
-
-@pytest.mark.parametrize(("verdict", "then"), [("EXECUTED", "NONE"), ("NOT_EXECUTED", "FAIL")])
-def test_a_later_verdict_writes_its_facts_and_moves_no_head(engine: Engine, verdict: str, then: str) -> None:
-    """Ruling 33: the promise is settled with the verdict, and the sweep lets the run complete."""
-    call = lose_answer(engine, "once", "promised", "promising")
-    engine.reconcile(call, "PROCEED_UNKNOWN")
-    drive(call.run_id)
-    before = phases(call.run_id)
-    assert isinstance(engine.reconcile(call, verdict, then, external_ref="post-7"), Reconciled)
-    happened = verdict == "EXECUTED"
-    assert Result.objects.get(tool_call=call).ok == happened
-    assert Obligation.objects.get(run_id=call.run_id).status == ("FULFILLED" if happened else "OPEN")
-    assert tool_budget(call.run_id) == (0, 0, int(happened))
-    assert (run_now(call.run_id).status, phases(call.run_id)) == ("HELD", before)
-    sweep()
-    drive(call.run_id)
-    assert run_now(call.run_id).status == ("COMPLETED" if happened else "HELD")
-    assert phases(call.run_id) == [*before, "FINISHED"][: len(before) + int(happened)]
-
-
-def test_after_going_on_without_knowing_it_is_not_sent_again_by_a_verdict(engine: Engine) -> None:
-    call = lose_answer(engine, "once", "promised", "promising")
-    engine.reconcile(call, "PROCEED_UNKNOWN")
-    drive(call.run_id)
-    assert isinstance(engine.reconcile(call, "NOT_EXECUTED", "RETRY"), RetryOnEndedRun)
 
 
 # ── on an ended run ──────────────────────────────────────────────────────────
