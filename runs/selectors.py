@@ -15,6 +15,7 @@ from accounts.states import Actor, Permission
 from runs.models import (
     AgentVersion,
     Artifact,
+    Budget,
     ControlRequest,
     MemoryItem,
     Message,
@@ -118,6 +119,11 @@ def open_stop(run: Run) -> ControlRequest | None:
 def latest_stop(run: Run) -> ControlRequest | None:
     """The newest stop of a run, open or settled."""
     return ControlRequest.objects.filter(run=run, kind="STOP").order_by("-accepted_at").first()
+
+
+def budget_units(run_id: UUID) -> frozenset[str]:
+    """The units that a run has a budget of. They are fixed when it is admitted."""
+    return frozenset(Budget.objects.filter(run_id=run_id).values_list("unit", flat=True))
 
 
 def pinned_version(run: Run) -> AgentVersion:

@@ -4,6 +4,8 @@ A host never writes a row. It says what one try gave; the loop records it.
 """
 
 import logging
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -165,17 +167,27 @@ def _digest_of(arguments: Any) -> str:
 
 @dataclass(frozen=True)
 class Tried:
-    """What one attempt of a tool gave. Exactly one of the four holds."""
+    """What one attempt of a tool gave, and how long it was on the wire. Exactly one of the four holds."""
 
     outcome: ToolOutcome | None = None
     value: bytes = b""
     failed: str = ""
     retryable: str = ""
     unknown: str = ""
+    took_ms: int = 0
 
 
 def try_tool(tool: Tool, context: ToolContext, args: Arguments) -> Tried:
     """Run one attempt. Anything that is not a clear answer is unknown, never a failure."""
+    started = time.monotonic()
+    return replace(_run(tool, context, args), took_ms=_ms_since(started))
+
+
+def _ms_since(started: float) -> int:
+    return math.ceil((time.monotonic() - started) * 1000)
+
+
+def _run(tool: Tool, context: ToolContext, args: Arguments) -> Tried:
     try:
         outcome = tool.run(context, args)
         reach("after_response", tool.key)
@@ -206,17 +218,23 @@ def try_probe(tool: Tool, context: ToolContext, args: Arguments) -> ToolOutcome 
 
 @dataclass(frozen=True)
 class Asking:
-    """What one try of a model call gave. Exactly one of the three holds."""
+    """What one try of a model call gave, and how long it took. Exactly one of the four holds."""
 
     turn: ModelTurn | None = None
     body: bytes = b""
     again: str = ""
     unknown: str = ""
     failed: str = ""
+    took_ms: int = 0
 
 
 def try_model(gateway: Gateway, request: ModelRequest) -> Asking:
     """Ask once."""
+    started = time.monotonic()
+    return replace(_ask(gateway, request), took_ms=_ms_since(started))
+
+
+def _ask(gateway: Gateway, request: ModelRequest) -> Asking:
     try:
         turn = gateway.ask(request)
         proposals = [{"tool": call.tool, "arguments": call.arguments} for call in turn.proposals]

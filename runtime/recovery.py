@@ -23,16 +23,16 @@ from receipts.selectors import (
 from receipts.services import calls_cancel, unknown_reads_release
 from runs.canonical import canonical, digest
 from runs.leases import lease_news
-from runs.selectors import last_message, run_inputs, run_now
+from runs.selectors import budget_units, last_message, run_inputs, run_now
 from runs.services import run_settle
-from runs.states import UNHOLDING_CAUSES, Holding, HoldReason, RecoveryPolicy, RunStatus
+from runs.states import UNHOLDING_CAUSES, BudgetUnit, Holding, HoldReason, RecoveryPolicy, RunStatus
 from runs.wakeups import wakeups_cancel, wakeups_consume
 from runtime.contracts import AgentSpec, PriorResult
 from runtime.conversation import rebuild
 from runtime.ending import held_run, lose_open_attempts, park, refuse_resume, stop, worker
 from runtime.gateways import gateway
 from runtime.heartbeat import Heartbeat
-from runtime.registry import agents, manifest
+from runtime.registry import agents, manifest, price_of
 from runtime.session import Session
 
 
@@ -101,10 +101,11 @@ def _guarded(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session | None
 def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
     position = load_head(run)
     news, heard = lease_news(run.id), last_message(run)
+    spec = _pinned_spec(run, position)
     session = Session(
         holding=holding,
         run=run,
-        spec=_pinned_spec(run, position),
+        spec=spec,
         gateway=gateway(),
         heartbeat=heartbeat,
         position=position,
@@ -115,6 +116,8 @@ def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
         news=news,
         heard=heard,
         keys=run_keys(run_id=run.id, results=[ref.call for ref in position.snapshot.results]),
+        price=price_of(spec),
+        timed=BudgetUnit.WALL_MS in budget_units(run.id),
     )
     for call_id, turn_no, ordinal in proposals_waiting(call_ids=position.snapshot.barrier):
         session.asked_for(call_id, turn_no, ordinal)

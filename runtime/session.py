@@ -16,7 +16,7 @@ from checkpoints.states import Phase, Trigger
 from receipts.selectors import RunKeys, run_keys
 from runs.selectors import last_message, memory_texts
 from runs.states import Holding
-from runtime.contracts import AgentSpec, Arguments, Gateway, PriorResult, Tool, ToolContext
+from runtime.contracts import AgentSpec, Arguments, Gateway, Price, PriorResult, Tool, ToolContext
 from runtime.conversation import Conversation, rebuild
 from runtime.heartbeat import Heartbeat
 
@@ -69,6 +69,8 @@ class Session:
     # How often the run had been told something when the conversation was read, and the last message of it.
     news: int
     heard: int
+    price: Price | None = None  # of the model, where somebody has said it
+    timed: bool = False  # whether time on the wire has a cap
     asked: Asked | None = None
     # The open super-step: what is to be sent now, which calls have no settled outcome yet, and what the others gave.
     sending: list[Sending] = field(default_factory=list)

@@ -4,6 +4,7 @@ Facts hang on the fence; new work hangs on `go` as well. Where `go` is empty the
 reached without the new work (DESIGN.md ruling 24).
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,8 @@ asking AS (SELECT go.run_id, go.fence FROM go, answered WHERE %(ask)s)"""
 
 _GATES = """
 SELECT (SELECT count(*) FROM fence), (SELECT coalesce(bool_or(stop_requested), false) FROM fence),
-       (SELECT count(*) FROM go), (SELECT count(*) FROM done), (SELECT max(news) FROM fence), """
+       (SELECT count(*) FROM go), (SELECT count(*) FROM done), (SELECT max(news) FROM fence),
+       (SELECT jsonb_agg(to_jsonb(short)) FROM short), """
 
 ASK_FIRST = joined(
     FENCE, GO, _DONE_WHERE_GO, _ASKING_WHERE_GO, ASK, BUDGET, select=_GATES + "(SELECT max(attempt_no) FROM asked_try)"
@@ -77,7 +79,9 @@ class Written:
     """What one step's statement found and did.
 
     held: the fence was good. stopping: a stop is requested. go: new work could start. done: the facts were written.
-    news: how often the run was told something. started: of a model call the number of the attempt that was dispatched, of tool calls how many were; or None.
+    news: how often the run was told something. short: the units without room for what was to be reserved, each
+    {unit, wanted, room, cap}. started: of a model call the number of the attempt that was dispatched, of tool calls how
+    many were; or None.
     """
 
     held: bool
@@ -85,11 +89,20 @@ class Written:
     go: bool
     done: bool
     news: int
+    short: tuple[dict[str, Any], ...]
     started: int | None
 
 
 def write(sql: str, params: dict[str, Any]) -> Written:
     """Send one step. A worker that drains starts nothing new with it."""
     gates = {"news": None, "start": not draining()}
-    held, stopping, go, done, news, started = run_statement(sql, gates | params)
-    return Written(bool(held), bool(stopping), bool(go), bool(done), int(news or 0), int(started) if started else None)
+    held, stopping, go, done, news, short, started = run_statement(sql, gates | params)
+    return Written(
+        held=bool(held),
+        stopping=bool(stopping),
+        go=bool(go),
+        done=bool(done),
+        news=int(news or 0),
+        short=tuple(json.loads(short)) if short else (),
+        started=int(started) if started else None,
+    )

@@ -7,6 +7,7 @@ and outcomes are looked up, not consumed by whoever asks first, so that a worker
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any, ClassVar, TypeVar
 
 from receipts.states import EffectClass
@@ -17,6 +18,7 @@ from runtime.contracts import (
     ModelRequest,
     ModelTurn,
     ObligationSpec,
+    Price,
     PriorResult,
     ProposedCall,
     ReportDraft,
@@ -279,6 +281,16 @@ class Settling(Told):
     )
 
 
+class Paid(Told):
+    """Costs something, and may use five dollars and a minute on the wire."""
+
+    spec: ClassVar[AgentSpec] = _spec(
+        "paid",
+        price=Price(input=Decimal("2.50"), output=Decimal(10)),
+        caps={"model_calls": 50, "usd_micros": 5_000_000, "wall_ms": 600_000},
+    )
+
+
 class Brief(Told):
     """May take three turns, and lose two workers."""
 
@@ -301,4 +313,4 @@ class Researching(Told):
     )
 
 
-AGENTS = [f"tests.agents.{name}" for name in ("Told", "Promising", "Settling", "Brief", "Bound", "Researching")]
+AGENTS = [f"tests.agents.{name}" for name in ("Told", "Promising", "Settling", "Brief", "Paid", "Bound", "Researching")]

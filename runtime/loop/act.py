@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -21,13 +22,13 @@ from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.leases import lease_lock
 from runs.live import hint_changed
-from runs.services import budget_hold_unknown, budget_release, refusal_record
+from runs.services import budget_hold_unknown, budget_settle, refusal_record
 from runs.statements import Purse, fence_params
 from runs.states import RefusalKind
 from runtime.contracts import PriorResult, ToolContext, ToolOutcome
 from runtime.ending import held_run, stop
 from runtime.hosts import Tried, try_tool
-from runtime.loop.budget import MODEL_RESERVE, TOOL_RESERVE
+from runtime.loop.budget import model_reserve, time_used, tool_reserve, tool_used
 from runtime.loop.local import store_rows, with_progress_checked, writes_rows
 from runtime.loop.think import ask_params
 from runtime.loop.unknown import settle
@@ -66,7 +67,7 @@ def _record_all(session: Session, wave: list[Sending]) -> bool:
             if tried.unknown:
                 _unknown(session, sending, tried.unknown)
             elif tried.retryable and sending.attempt < settings.MAX_ATTEMPTS:
-                pause = max(pause, _again(session, sending, tried.retryable))
+                pause = max(pause, _again(session, sending, tried))
             else:
                 stopping = _record(session, sending, tried)
         except LeaseLost as error:
@@ -107,12 +108,14 @@ def _unknown(session: Session, sending: Sending, why: str) -> None:
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
 
 
-def _again(session: Session, sending: Sending, why: str) -> float:
+def _again(session: Session, sending: Sending, tried: Tried) -> float:
     """It was answered “not now”: the same logical call is tried again after this many seconds."""
     delay: float = settings.RETRY_BASE_SECONDS * 2 ** (sending.attempt - 1)
     with held_run(session.holding) as (run, _):
-        attempt_refused(attempt_find(receipt_id=sending.call_id, attempt_no=sending.attempt), why=why, retry_in=delay)
-        budget_release(run_id=run.id, receipt_id=sending.call_id, attempt_no=sending.attempt)
+        attempt = attempt_find(receipt_id=sending.call_id, attempt_no=sending.attempt)
+        attempt_refused(attempt, why=tried.retryable, retry_in=delay)
+        used = time_used(session, tried.took_ms)
+        budget_settle(run_id=run.id, receipt_id=sending.call_id, attempt_no=sending.attempt, used=used)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
     return delay
 
@@ -124,7 +127,7 @@ def _record(session: Session, sending: Sending, tried: Tried) -> bool:
     """
     tried = with_progress_checked(session, tried)
     if tried.retryable:
-        tried = Tried(failed=f"{tried.retryable} ({sending.attempt} attempts)")
+        tried = replace(tried, retryable="", failed=f"{tried.retryable} ({sending.attempt} attempts)")
     ok = tried.outcome is not None
     plain = _plain(tried)
     value = _value_of(tried)
@@ -146,7 +149,7 @@ def _write_task(session: Session, sending: Sending, tried: Tried) -> Written:
     """One commit: result, effect and obligation, on the head as it is (F20)."""
     params = fence_params(session.holding) | _result_params(session, sending, tried)
     params |= {"base_revision": session.position.revision}
-    purse = Purse().settle(sending.call_id, sending.attempt, TOOL_RESERVE, TOOL_RESERVE)
+    purse = _settled(session, sending, tried)
     return _commit_result(session, sending, tried, RECORD_TASK, params | purse.params())
 
 
@@ -165,9 +168,9 @@ def _close_step(session: Session, sending: Sending, tried: Tried) -> Written:
     params = fence_params(session.holding) | save_params([prepared], key_id=session.key_id)
     params |= _result_params(session, sending, tried)
     params |= ask_params(session, snapshot.turn_no + 1, revision=snapshot.revision) | {"ask": ask, "news": session.news}
-    purse = Purse().settle(sending.call_id, sending.attempt, TOOL_RESERVE, TOOL_RESERVE)
+    purse = _settled(session, sending, tried)
     if ask:
-        purse.reserve(params["ask_id"], 1, MODEL_RESERVE)
+        purse.reserve(params["ask_id"], 1, model_reserve(session))
     written = _commit_result(session, sending, tried, RECORD_RESULT, params | purse.params())
     if not written.done:
         raise _record_alone(session, sending, tried, conflict(prepared))
@@ -184,11 +187,16 @@ def _record_alone(session: Session, sending: Sending, tried: Tried, refused: Not
     The head stays; the next revision is derived from what is stored. Raises LeaseLost: then the result is only evidence.
     """
     params = fence_params(session.holding) | _result_params(session, sending, tried)
-    purse = Purse().settle(sending.call_id, sending.attempt, TOOL_RESERVE, TOOL_RESERVE)
+    purse = _settled(session, sending, tried)
     _commit_result(session, sending, tried, RECORD_ALONE, params | purse.params())
     record_refused_save(session.holding, refused)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
     return ReadAnew()
+
+
+def _settled(session: Session, sending: Sending, tried: Tried) -> Purse:
+    reserved = tool_reserve(session, sending.tool)
+    return Purse().settle(sending.call_id, sending.attempt, reserved, tool_used(session, tried.took_ms))
 
 
 def _commit_result(session: Session, sending: Sending, tried: Tried, statement: str, params: dict[str, Any]) -> Written:

@@ -23,7 +23,7 @@ from runs.live import hint_changed
 from runs.statements import Purse, fence_params
 from runtime import guards
 from runtime.contracts import Arguments, Tool
-from runtime.loop.budget import TOOL_RESERVE, not_started
+from runtime.loop.budget import not_started, tool_reserve
 from runtime.loop.lineage import ClaimedElsewhere
 from runtime.registry import tool_of
 from runtime.session import Sending, Session
@@ -83,7 +83,7 @@ def dispatch_first(session: Session, going: Sequence[Going], not_going: Sequence
             prepare_effects(session, [(each.call, *bind) for each, bind in zip(going, bound, strict=True)])
             for each in going:
                 reach("inside_dispatch_tx", each.call.tool)
-            written = write(DISPATCH_CALLS, params | _reserved(going).params())
+            written = write(DISPATCH_CALLS, params | _reserved(session, going, bound).params())
             if written.started != len(going):
                 raise _NotSent(written)
     except _NotSent as refused:
@@ -144,7 +144,7 @@ def dispatch_again(session: Session, going: Sequence[Going]) -> bool:
     with transaction.atomic():
         failed = _first([guards.retry(session, each.call) for each in going])
         if failed is None:
-            written = write(DISPATCH_AGAIN, params | _reserved(going).params())
+            written = write(DISPATCH_AGAIN, params | _reserved(session, going, bound).params())
         if failed is not None or written.started != len(going):
             transaction.set_rollback(True)
     if failed is not None:
@@ -206,10 +206,10 @@ def _dispatch_params(
     return dispatch_params(sendings, sources=sources)
 
 
-def _reserved(going: Sequence[Going]) -> Purse:
+def _reserved(session: Session, going: Sequence[Going], bound: Sequence[tuple[Tool, Arguments]]) -> Purse:
     purse = Purse()
-    for each in going:
-        purse.reserve(each.call.id, each.call.attempts + 1, TOOL_RESERVE)
+    for each, (tool, _) in zip(going, bound, strict=True):
+        purse.reserve(each.call.id, each.call.attempts + 1, tool_reserve(session, tool))
     return purse
 
 

@@ -20,13 +20,21 @@ from receipts.states import Disposition, EffectClass
 from runs.canonical import canonical, digest
 from runs.faults import reach
 from runs.live import hint_changed
-from runs.services import budget_hold_unknown, budget_release
+from runs.services import budget_hold_unknown, budget_settle
 from runs.statements import Purse, fence_params
 from runtime.contracts import ModelRequest, ModelTurn, Tool
 from runtime.conversation import call_answer
 from runtime.ending import fail, held_run
 from runtime.hosts import Asking, Bound, bind_turn, try_model
-from runtime.loop.budget import MODEL_RESERVE, TOOL_RESERVE, not_started
+from runtime.loop.budget import (
+    MODEL_TIMEOUT_SECONDS,
+    Amounts,
+    model_reserve,
+    model_used,
+    not_started,
+    time_used,
+    tool_reserve,
+)
 from runtime.loop.lineage import dispositions
 from runtime.registry import model_name
 from runtime.saving import not_written
@@ -34,8 +42,6 @@ from runtime.session import Asked, Sending, Session
 from runtime.statements import ASK_FIRST, ASK_RETRY, SEAL_TURN, write
 from runtime.tools.finish import FINISH
 from runtime.tools.registry import tool_spec
-
-MODEL_TIMEOUT_SECONDS = 60.0
 
 
 def think(session: Session) -> bool:
@@ -50,7 +56,7 @@ def think(session: Session) -> bool:
     reach("after_model_response")
     if answer.turn is None:
         return _no_turn(session, asked, answer)
-    return _seal(session, asked, answer.turn, answer.body)
+    return _seal(session, asked, answer.turn, answer)
 
 
 def request(session: Session, turn_no: int) -> ModelRequest:
@@ -117,7 +123,7 @@ def _ask(session: Session) -> bool:
     if pending is not None:
         params["ask_id"] = pending.id
     attempt = pending.attempts + 1 if pending else 1
-    purse = Purse().reserve(params["ask_id"], attempt, MODEL_RESERVE)
+    purse = Purse().reserve(params["ask_id"], attempt, model_reserve(session))
     reach("before_model_dispatch_commit")
     written = write(ASK_RETRY if pending else ASK_FIRST, params | purse.params() | {"news": session.news})
     if written.started is None:
@@ -129,14 +135,15 @@ def _ask(session: Session) -> bool:
 
 def _no_turn(session: Session, asked: Asked, answer: Asking) -> bool:
     """Record a try that gave no turn. A model call changes nothing outside, so it is asked again (F05)."""
+    used = time_used(session, answer.took_ms)
     with held_run(session.holding) as (run, _):
         attempt = attempt_find(receipt_id=asked.id, attempt_no=asked.attempt)
         if answer.failed:
             model_call_failed(asked.id, attempt_no=asked.attempt, why=answer.failed)
-            budget_release(run_id=run.id, receipt_id=asked.id, attempt_no=asked.attempt)
+            budget_settle(run_id=run.id, receipt_id=asked.id, attempt_no=asked.attempt, used=used)
         elif answer.again:
             attempt_refused(attempt, why=answer.again, retry_in=_backoff(asked.attempt))
-            budget_release(run_id=run.id, receipt_id=asked.id, attempt_no=asked.attempt)
+            budget_settle(run_id=run.id, receipt_id=asked.id, attempt_no=asked.attempt, used=used)
         else:
             attempt_lost(attempt, why=answer.unknown)
             budget_hold_unknown(run_id=run.id, receipt_id=asked.id, attempt_no=asked.attempt)
@@ -153,7 +160,7 @@ def _backoff(attempt: int) -> float:
     return seconds
 
 
-def _seal(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> bool:
+def _seal(session: Session, asked: Asked, turn: ModelTurn, answer: Asking) -> bool:
     """One commit: the sealed turn, its proposals, the decision and, where policy asks nobody, the first dispatch."""
     bound = bind_turn(
         turn,
@@ -165,10 +172,10 @@ def _seal(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> bool:
     bound = _authorise(session, dispositions(session, bound))
     prepared = _decision(session, asked, bound)
     params = fence_params(session.holding) | save_params(prepared, key_id=session.key_id)
-    params |= _turn_params(session, asked, turn, body) | call_params(
+    params |= _turn_params(session, asked, turn, answer.body) | call_params(
         [item.call for item in bound if item.call], [item.proposal for item in bound], key_id=session.key_id
     )
-    purse = _purse(asked, turn, bound)
+    purse = _purse(session, asked, model_used(session, turn, answer.took_ms), bound)
     written = write(SEAL_TURN, params | _policy_params(bound) | purse.params())
     if not written.done:
         raise not_written(written, prepared[0])
@@ -260,12 +267,11 @@ def _policy_params(bound: list[Bound]) -> dict[str, Any]:
     return {"policy_version": POLICY_VERSION, "policy": json.dumps(rows)}
 
 
-def _purse(asked: Asked, turn: ModelTurn, bound: list[Bound]) -> Purse:
-    used = {"model_calls": 1, "tokens": turn.input_tokens + turn.output_tokens}
-    purse = Purse().settle(asked.id, asked.attempt, MODEL_RESERVE, used)
+def _purse(session: Session, asked: Asked, used: Amounts, bound: list[Bound]) -> Purse:
+    purse = Purse().settle(asked.id, asked.attempt, model_reserve(session), used)
     for item in bound:
-        if item.call and item.call.send:
-            purse.reserve(item.call.id, 1, TOOL_RESERVE)
+        if item.call and item.tool and item.call.send:
+            purse.reserve(item.call.id, 1, tool_reserve(session, item.tool))
     return purse
 
 

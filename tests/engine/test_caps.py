@@ -1,19 +1,26 @@
 """Caps: reserved to the last unit by one of many, settled by usage, raised by a person, and never forgotten by a worker."""
 
 import threading
+from dataclasses import replace
+from decimal import Decimal
 from uuid import UUID, uuid4
 
 import pytest
 from django.db import transaction
+from django.test import override_settings
 
 from accounts.errors import Refused
 from accounts.models import AuditEvent
-from runs.models import Budget, BudgetEntry, Wakeup
+from console.environment import ModelPrice
+from runs.models import Budget, BudgetEntry, Refusal, Run, Wakeup
 from runs.services import Shortage, budget_release, budget_reserve, budget_settle, run_lock
 from runtime import ending
+from runtime.contracts import ModelRetryable, ModelTurn, ModelUnknown, Price
 from runtime.loop import budget as parking
 from runtime.loop import drive
-from runtime.services import CapRaised, budget_raise
+from runtime.loop.budget import TURN_TOKENS
+from runtime.registry import agents
+from runtime.services import CapRaised, Started, StartRequest, budget_raise, run_start
 from runtime.tasks import sweep
 from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, run_now, sql
@@ -194,3 +201,94 @@ def test_what_was_reserved_is_settled_once(engine: Engine) -> None:
             budget_release(run_id=run_id, receipt_id=receipt, attempt_no=1)
     assert used(run_id, "tokens") == (0, 0, 7)
     assert entries(receipt) == [("tokens", "RESERVE", 10), ("tokens", "SETTLE", 7)]
+
+
+# ── money and time ──
+
+
+def turn_of(input_tokens: int, output_tokens: int, *proposed: tuple[str, str]) -> ModelTurn:
+    return ModelTurn("", calls(*proposed).proposals, input_tokens=input_tokens, output_tokens=output_tokens)
+
+
+def test_money_is_reserved_at_its_most_and_settled_by_the_reported_usage(engine: Engine) -> None:
+    """B-048: by attempt, and a try that was answered with “not now” costs nothing."""
+    SCRIPT.tell([ModelRetryable("busy"), turn_of(1000, 201, ("look", "a"))])
+    run_id = engine.run(agent="paid")
+    turn = run_now(run_id).model_calls.get(turn_no=1)
+    rows = BudgetEntry.objects.filter(receipt_id=turn.id, unit="usd_micros").order_by("id")
+    assert list(rows.values_list("attempt_no", "kind", "amount")) == [
+        (1, "RESERVE", TURN_TOKENS * 10),
+        (1, "RELEASE", TURN_TOKENS * 10),
+        (2, "RESERVE", TURN_TOKENS * 10),
+        (2, "SETTLE", 2500 + 2010),
+    ]
+    assert used(run_id, "usd_micros") == (0, 0, 4510 + 450)  # and the last turn
+    assert (used(run_id, "tool_calls"), Budget.objects.get(run_id=run_id, unit="tool_calls").cap) == ((0, 0, 1), None)
+    assert not broken_invariants()
+
+
+def test_a_spent_cap_on_money_holds_the_run_with_a_refusal_that_names_it(engine: Engine) -> None:
+    SCRIPT.tell(turn_of(0, TURN_TOKENS, ("look", "a")), turn_of(0, TURN_TOKENS, ("look", "b")))
+    run_id = engine.start("paid")
+    cap(run_id, "usd_micros", TURN_TOKENS * 15)
+    drive(run_id)
+    run = run_now(run_id)
+    assert (run.status, run.hold_reason) == ("HELD", "BUDGET")
+    assert f"usd_micros: {TURN_TOKENS * 10} needed, {TURN_TOKENS * 5} of {TURN_TOKENS * 15} left" in run.hold_detail
+    refusal = Refusal.objects.get(run_id=run_id)
+    assert (refusal.kind, refusal.fence) == ("BUDGET", 1)
+    assert [(short["unit"], short["room"]) for short in refusal.detail["short"]] == [("usd_micros", TURN_TOKENS * 5)]
+    assert isinstance(raised(engine, run_id, "usd_micros", 5_000_000), CapRaised)
+    drive(run_id)
+    assert run_now(run_id).status == "COMPLETED"
+
+
+def test_more_tokens_than_were_reserved_are_an_overrun_of_tokens_and_of_money(engine: Engine) -> None:
+    SCRIPT.tell(turn_of(0, TURN_TOKENS + 5))
+    run_id = engine.run(agent="paid")
+    overrun = BudgetEntry.objects.filter(kind="OVERRUN").order_by("unit")
+    assert list(overrun.values_list("unit", "amount")) == [("tokens", 5), ("usd_micros", 50)]
+    assert used(run_id, "usd_micros") == (0, 0, (TURN_TOKENS + 5) * 10)
+    assert not broken_invariants()
+
+
+def test_money_of_a_turn_without_an_answer_stays_held(engine: Engine) -> None:
+    """A-128: no response says neither that nothing was asked nor that nothing was used."""
+    SCRIPT.tell([ModelUnknown("no answer"), turn_of(10, 10)])
+    run_id = engine.run(agent="paid")
+    assert used(run_id, "usd_micros") == (0, TURN_TOKENS * 10, 125)
+
+
+def test_time_on_the_wire_is_reserved_by_the_limit_and_settled_by_the_clock(engine: Engine) -> None:
+    SCRIPT.tell(turn_of(1, 1, ("look", "a")))
+    run_id = engine.run(agent="paid")
+    look = run_now(run_id).tool_calls.get()
+    rows = dict(BudgetEntry.objects.filter(receipt_id=look.id, unit="wall_ms").values_list("kind", "amount"))
+    assert rows["RESERVE"] == 5000 and 1 <= rows["SETTLE"] < 5000
+    assert used(run_id, "wall_ms")[0] == 0
+    assert used(run_id, "wall_ms")[2] >= 3  # two turns and one call
+
+
+def test_without_room_for_the_time_a_call_may_take_it_is_not_sent(engine: Engine) -> None:
+    SCRIPT.tell(turn_of(1, 1, ("look", "a")))
+    run_id = engine.start("paid")
+    cap(run_id, "wall_ms", 59_000)
+    drive(run_id)
+    assert "wall_ms: 60000 needed, 59000 of 59000 left" in run_now(run_id).hold_detail
+    assert SCRIPT.requests == []
+
+
+def test_a_cap_on_money_needs_a_price(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    priceless = replace(agents()["paid"].spec, price=None)
+    monkeypatch.setattr(agents()["paid"], "spec", priceless)
+    outcome = run_start(actor=engine.person("olga"), wanted=StartRequest("paid", {}))
+    assert isinstance(outcome, Refused) and outcome.code == "PRICE_MISSING"
+    assert not Run.objects.exists()
+    with override_settings(MODEL_PRICES={"scripted": ModelPrice(input=Decimal(1), output=Decimal(2))}):
+        assert isinstance(run_start(actor=engine.person("olga"), wanted=StartRequest("paid", {})), Started)
+
+
+def test_a_price_is_dollars_for_a_million_tokens_and_a_cost_is_rounded_up() -> None:
+    price = Price(input=Decimal("0.15"), output=Decimal("0.60"))
+    assert (price.cost(1_000_000, 1_000_000), price.cost(1, 0), price.cost(0, 0)) == (750_000, 1, 0)
+    assert price.most(10) == 6
