@@ -14,8 +14,8 @@ from accounts.states import Actor
 from checkpoints.envelope import Snapshot, UnknownFormat, parse_snapshot, snapshot_digest
 from checkpoints.envelope.migration import IntentChanged, migrated
 from checkpoints.errors import Unreadable
-from checkpoints.models import Checkpoint, Commitment, Head, Intent, Obligation
-from checkpoints.states import CommitmentStatus
+from checkpoints.models import Checkpoint, Commitment, Head, Intent, Obligation, SaveAttempt
+from checkpoints.states import CommitmentStatus, SaveStatus
 from receipts.selectors import lineage_calls
 from runs.canonical import NotCanonical, parse
 from runs.models import Run
@@ -189,6 +189,11 @@ def withdrawn_commitment(run_id: UUID) -> Commitment | None:
         "SELECT * FROM checkpoints_commitment WHERE run_id = %s ORDER BY withdrawn_at, id FOR SHARE", [run_id]
     )
     return next((row for row in rows if row.status == CommitmentStatus.WITHDRAWN), None)
+
+
+def unknown_saves(run_id: UUID) -> bool:
+    """Whether a save of this run has an unknown outcome."""
+    return SaveAttempt.objects.filter(run_id=run_id, status=SaveStatus.UNKNOWN).exists()
 
 
 def first_intent(run_id: UUID) -> Intent:

@@ -6,8 +6,10 @@ it met; a lost acknowledgement is resolved by a probe and by nothing else. No sw
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from uuid import UUID, uuid4
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from django.db import connection
 
 from accounts.models import ClockTimestamp
 from accounts.selectors import current_data_key
@@ -32,6 +34,8 @@ from runs.canonical import digest
 from runs.models import Run
 from runs.services import refusal_record
 from runs.states import RefusalKind
+
+PROBE_LOCK_SECONDS = 3
 
 
 class SaveRefused(Exception):
@@ -162,18 +166,16 @@ def prepare(candidate: Candidate) -> Prepared | NotSaved:
     Refused are fields out of their form or limits, values without canonical bytes, secrets, references to nothing, and
     phases that do not follow.
     """
-    save_id = uuid4()
     try:
         snapshot, plain = fit(candidate.snapshot)
     except Unfit as error:
-        return _not_saved(candidate, save_id, error.kind, error.path, error.why, error.evidence)
+        return _not_saved(candidate, error.kind, error.path, error.why, error.evidence)
     if not _may_follow(candidate):
-        return _not_saved(candidate, save_id, "ILLEGAL_PHASE", "$.phase", "this phase does not follow")
+        return _not_saved(candidate, "ILLEGAL_PHASE", "$.phase", "this phase does not follow")
     missing = missing_ref(snapshot, after=candidate.after, writes=candidate.writes)
     if missing is not None:
-        return _not_saved(candidate, save_id, "MISSING_REF", missing, "nothing is stored for this reference")
-    checked = Candidate(snapshot, candidate.trigger, candidate.go, candidate.after, candidate.writes)
-    return Prepared(checked, plain, snapshot_digest(plain), save_id)
+        return _not_saved(candidate, "MISSING_REF", missing, "nothing is stored for this reference")
+    return Prepared(replace(candidate, snapshot=snapshot), plain, snapshot_digest(plain))
 
 
 def _may_follow(candidate: Candidate) -> bool:
@@ -182,11 +184,9 @@ def _may_follow(candidate: Candidate) -> bool:
     return can_move_phase(candidate.after.phase, candidate.snapshot.phase, candidate.trigger)
 
 
-def _not_saved(
-    candidate: Candidate, save_id: UUID, kind: SaveRefusal, path: str, why: str, evidence: str | None = None
-) -> NotSaved:
+def _not_saved(candidate: Candidate, kind: SaveRefusal, path: str, why: str, evidence: str | None = None) -> NotSaved:
     expected = candidate.after.revision if candidate.after else 0
-    return NotSaved(save_id, candidate.trigger, expected, kind, path, why, evidence)
+    return NotSaved(candidate.save_id, candidate.trigger, expected, kind, path, why, evidence)
 
 
 def proved(outcome: Prepared | NotSaved) -> Prepared:
@@ -304,6 +304,46 @@ def _store(prepared: Prepared, *, fence: int) -> None:
         data_key_id=key_id,
         body_bytes=len(prepared.plain),
     )
+
+
+def unknown_save_record(prepared: Prepared, *, fence: int) -> None:
+    """Record a save whose acknowledgement was lost, before anything is looked up. Once per save id."""
+    candidate, snapshot = prepared.candidate, prepared.candidate.snapshot
+    SaveAttempt.objects.get_or_create(
+        save_id=prepared.save_id,
+        defaults={
+            "tenant_id": snapshot.tenant,
+            "run_id": snapshot.run,
+            "trigger": candidate.trigger,
+            "expected_revision": snapshot.revision - 1,
+            "fence": fence,
+            "status": SaveStatus.UNKNOWN,
+        },
+    )
+
+
+def saves_probe(*, run_id: UUID, fence: int) -> None:
+    """Resolve every save of unknown outcome by its save id, with the lease held under this fence and the head locked.
+
+    The fence was raised after those saves were sent, so one that is not there can't land any more.
+    """
+    for attempt in SaveAttempt.objects.filter(run_id=run_id, status=SaveStatus.UNKNOWN):
+        landed = Checkpoint.objects.filter(save_id=attempt.save_id).exists()
+        SaveAttempt.objects.filter(save_id=attempt.save_id, status=SaveStatus.UNKNOWN).update(
+            status=SaveStatus.SAVED if landed else SaveStatus.NOT_SAVED,
+            resolved_at=ClockTimestamp(),
+            resolved_fence=fence,
+        )
+
+
+def head_lock_soon(run_id: UUID) -> Head:
+    """Lock the head for a probe: wait for a save that is under way, but not for longer than a lease can bear.
+
+    Raises OperationalError (lock_not_available) when somebody keeps it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL lock_timeout = '{PROBE_LOCK_SECONDS}s'")
+    return head_lock(run_id)
 
 
 def head_lock(run_id: UUID) -> Head:

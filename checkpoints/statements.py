@@ -1,9 +1,9 @@
 """The checkpoints app's parts of a worker's step: move the head by one and store the revision."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
@@ -50,7 +50,7 @@ fulfilled AS (
 class Candidate:
     """A revision that is to be stored. `go` None: whatever happens; True or False: only where new work may, or may not, start.
 
-    `after` is the revision that it follows, None for the first one. `writes` are calls that the same commit writes: what
+    Two candidates of one save carry the same save id. `after` is the revision that it follows, None for the first one. `writes` are calls that the same commit writes: what
     the snapshot newly refers to must be among them or stored already.
     """
 
@@ -59,6 +59,7 @@ class Candidate:
     go: bool | None = None
     after: Snapshot | None = None
     writes: frozenset[UUID] = frozenset()
+    save_id: UUID = field(default_factory=uuid4)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,11 @@ class Prepared:
     candidate: Candidate
     plain: bytes
     digest: str
-    save_id: UUID
+
+    @property
+    def save_id(self) -> UUID:
+        """The id by which this save can be looked up."""
+        return self.candidate.save_id
 
 
 def save_params(prepared: Sequence[Prepared], *, key_id: UUID) -> dict[str, Any]:

@@ -67,6 +67,12 @@ publishing AS (
     UPDATE receipts_publication p SET status = 'DISPATCHED', changed_at = clock_timestamp()
     FROM sent WHERE p.tool_call_id = sent.id RETURNING p.id)"""
 
+# `done` where a result is stored alone: the call is still open, so the commit that would have closed it did not land.
+OPEN_CALL = """
+done AS (
+    SELECT fence.run_id, fence.fence FROM fence, receipts_toolcall t
+    WHERE t.id = %(call)s AND t.run_id = fence.run_id AND t.status = 'DISPATCHED' FOR NO KEY UPDATE OF t)"""
+
 RESULT = """
 answered AS (
     UPDATE receipts_toolcall t

@@ -7,6 +7,18 @@ class LeaseLost(Exception):
     """Somebody else continues the run, or may: this worker writes nothing more."""
 
 
+def connection_lost(error: Exception) -> bool:
+    """Whether a database error means that the connection is gone, so that a commit under way may or may not stand.
+
+    A server that ends an idle transaction has rolled it back and says so: that is no such error.
+    """
+    state = getattr(error.__cause__ or error, "sqlstate", None)
+    return state is None or state.startswith("08") or state in _LOST
+
+
+_LOST = frozenset({"57P01", "57P02", "57P03"})  # ended by an administrator, by a crash, or not up yet
+
+
 class RunEnded(Refused):
     """Nothing was changed. The run ended as {status} at {at}."""
 

@@ -79,7 +79,7 @@ def lease_renew(holding: Holding) -> tuple[bool, bool]:
 
 
 def lease_refence(holding: Holding) -> Holding | None:
-    """Raise the fence of one's own lease and renew it, in the caller's transaction (ruling 29).
+    """Raise the fence of one's own lease, renew it and record that, in the caller's transaction (ruling 29).
 
     What was sent under the old fence and still sits in a socket can't be written any more. None when the lease is lost.
     """
@@ -91,7 +91,23 @@ def lease_refence(holding: Holding) -> Holding | None:
             [settings.LEASE_TTL_SECONDS, holding.run_id, holding.owner, holding.fence],
         )
         row = cursor.fetchone()
-    return None if row is None else replace(holding, fence=row[0], takeover=False)
+    if row is None:
+        return None
+    status = Run.objects.select_for_update(no_key=True).values_list("status", flat=True).get(id=holding.run_id)
+    RunTransition.objects.create(
+        run_id=holding.run_id,
+        from_status=status,
+        to_status=status,
+        cause="REFENCED",
+        actor=f"worker:{holding.owner}",
+        fence=row[0],
+    )
+    return replace(holding, fence=row[0], takeover=False)
+
+
+def lease_given_back(holding: Holding) -> bool:
+    """Whether a commit of this very holder freed the lease: nobody has taken it since."""
+    return Lease.objects.filter(run_id=holding.run_id, fence=holding.fence, owner=None).exists()
 
 
 def lease_lock(holding: Holding) -> Lease | None:

@@ -119,7 +119,7 @@ def joined(*parts: str, select: str) -> str:
 def run_statement(sql: str, params: dict[str, Any]) -> tuple[Any, ...]:
     """Send a joined statement, prepared, and return its one row."""
     connection.ensure_connection()
-    with connection.cursor() as cursor:
+    with connection.wrap_database_errors, connection.cursor() as cursor:
         cursor.cursor.execute(sql, params, prepare=True)
         row: tuple[Any, ...] = cursor.fetchone()
     return row

@@ -58,6 +58,11 @@ class Heartbeat:
         if self.lost or time.monotonic() - self._renewed_at >= settings.LEASE_TTL_SECONDS:
             raise LeaseLost
 
+    def seconds_left(self) -> float:
+        """How long the lease lasts at least since it was renewed last, by this machine's clock."""
+        left: float = self._renewed_at + settings.LEASE_TTL_SECONDS - time.monotonic()
+        return left
+
     def pause(self, seconds: float) -> None:
         """Wait before a retry. A stop ends the wait."""
         self._stop_seen.wait(seconds)

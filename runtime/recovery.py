@@ -7,11 +7,14 @@ format, pins and references. Each refusal holds the run under a kind of its own.
 import json
 from typing import Any
 
+from django.db.utils import OperationalError
+
 from accounts.codec import BodyChanged
 from accounts.selectors import current_data_key
 from approvals.services import waits_cancel
 from checkpoints.errors import Unreadable
-from checkpoints.selectors import Position, load_head, obligations_of
+from checkpoints.selectors import Position, load_head, obligations_of, unknown_saves
+from checkpoints.services import head_lock_soon, saves_probe
 from receipts.selectors import (
     calls_in_lineage,
     outcome_counts,
@@ -22,10 +25,11 @@ from receipts.selectors import (
 )
 from receipts.services import calls_cancel, unknown_reads_release
 from runs.canonical import canonical, digest
+from runs.errors import connection_lost
 from runs.leases import lease_news
 from runs.selectors import budget_units, last_message, run_inputs, run_now
-from runs.services import run_settle
-from runs.states import UNHOLDING_CAUSES, BudgetUnit, Holding, HoldReason, RecoveryPolicy, RunStatus
+from runs.services import refusal_record, run_settle
+from runs.states import UNHOLDING_CAUSES, BudgetUnit, Holding, HoldReason, RecoveryPolicy, RefusalKind, RunStatus
 from runs.wakeups import wakeups_cancel, wakeups_consume
 from runtime.contracts import AgentSpec, PriorResult
 from runtime.conversation import rebuild
@@ -40,6 +44,8 @@ def restore(holding: Holding, heartbeat: Heartbeat) -> Session | None:
     """The session that the holder continues with, or None when the run was parked, settled or stopped instead."""
     if settle_lost_attempts(holding):
         stop(holding)
+        return None
+    if not resolve_unknown_saves(holding):
         return None
     run = run_now(holding.run_id)
     if holding.takeover and run.recovery_policy == RecoveryPolicy.SETTLE:
@@ -63,6 +69,35 @@ def settle_lost_attempts(holding: Holding) -> bool:
         lose_open_attempts(run.id, before_fence=holding.fence, why="its worker was lost before it could say")
         wakeups_consume(run_id=run.id, fence=holding.fence, causes=UNHOLDING_CAUSES)
     return bool(stopping)
+
+
+def resolve_unknown_saves(holding: Holding) -> bool:
+    """Look up every save whose acknowledgement was lost (guard 4). False: somebody keeps the head locked, the run is held."""
+    if not unknown_saves(holding.run_id):
+        return True
+    try:
+        with held_run(holding) as (run, _):
+            head_lock_soon(run.id)
+            saves_probe(run_id=run.id, fence=holding.fence)
+    except OperationalError as error:
+        if connection_lost(error):
+            raise
+        park(
+            holding,
+            RunStatus.HELD,
+            cause="SAVE_UNKNOWN",
+            hold_reason=HoldReason.SAVE_UNKNOWN,
+            detail="A save has an unknown outcome, and another session keeps the run's head locked.",
+        )
+        refusal_record(
+            tenant_id=holding.tenant_id,
+            run_id=holding.run_id,
+            kind=RefusalKind.SAVE_UNKNOWN,
+            fence=holding.fence,
+            detail={"found": "the head is locked by another session"},
+        )
+        return False
+    return True
 
 
 def settle_run(holding: Holding) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.conf import settings
 
@@ -19,6 +19,7 @@ from runs.states import Holding
 from runtime.contracts import AgentSpec, Arguments, Gateway, Price, PriorResult, Tool, ToolContext
 from runtime.conversation import Conversation, rebuild
 from runtime.heartbeat import Heartbeat
+from runtime.hosts import Tried
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,10 @@ class Session:
     sending: list[Sending] = field(default_factory=list)
     out: set[UUID] = field(default_factory=set)
     settled: dict[UUID, Settled] = field(default_factory=dict)
+    # What is known here and may not be stored yet: revisions on their way, answers in hand, and what was really sent.
+    in_flight: list[Prepared] = field(default_factory=list)
+    in_hand: dict[UUID, tuple[Sending, Tried]] = field(default_factory=dict)
+    sent: set[tuple[UUID, int]] = field(default_factory=set)
     proposals_of: dict[UUID, list[tuple[int, int]]] = field(default_factory=dict)
 
     @property
@@ -113,10 +118,22 @@ class Session:
         )
 
     def prepared(
-        self, snapshot: Snapshot, trigger: Trigger, *, go: bool | None = None, writes: Collection[UUID] = ()
+        self,
+        snapshot: Snapshot,
+        trigger: Trigger,
+        *,
+        go: bool | None = None,
+        writes: Collection[UUID] = (),
+        save_id: UUID | None = None,
     ) -> Prepared:
-        """The draft of the next revision, checked and serialised before its commit. Raises SaveRefused."""
-        return proved(prepare(Candidate(snapshot, trigger, go, self.snapshot, frozenset(writes))))
+        """The draft of the next revision, checked and serialised before its commit. Raises SaveRefused.
+
+        Two drafts of which one commit stores one carry the same save id.
+        """
+        draft = Candidate(snapshot, trigger, go, self.snapshot, frozenset(writes), save_id or uuid4())
+        prepared = proved(prepare(draft))
+        self.in_flight.append(prepared)
+        return prepared
 
     def may_ask(self, turn_no: int) -> bool:
         """Whether the agent's limit leaves room for this turn. The turns that another run had taken before do not count."""

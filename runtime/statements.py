@@ -10,7 +10,7 @@ from typing import Any
 
 from approvals.statements import POLICY
 from checkpoints.statements import OBLIGATION, SAVE, TASK_WRITE
-from receipts.statements import ASK, ASK_AGAIN, CALLS, DISPATCH, RESULT, SEAL
+from receipts.statements import ASK, ASK_AGAIN, CALLS, DISPATCH, OPEN_CALL, RESULT, SEAL
 from runs.statements import ARTIFACT, BUDGET, FENCE, GO, joined, run_statement
 from runtime.drain import draining
 
@@ -69,7 +69,7 @@ RECORD_TASK = joined(
     select=_GATES + "(SELECT count(*) FROM task_written)",
 )
 # A result whose snapshot can't be saved: the facts alone, on the head as it is (T11).
-RECORD_ALONE = joined(FENCE, GO, _DONE_WHERE_HELD, RESULT, OBLIGATION, BUDGET, select=_GATES + "NULL::int")
+RECORD_ALONE = joined(FENCE, GO, OPEN_CALL, RESULT, OBLIGATION, BUDGET, select=_GATES + "NULL::int")
 DISPATCH_CALLS = joined(FENCE, GO, SAVE, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)")
 DISPATCH_AGAIN = joined(FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)")
 

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from uuid import UUID
 
 from django.db import transaction
+from django.db.utils import InterfaceError, OperationalError
 
 from checkpoints.errors import Unreadable
 from checkpoints.services import SaveRefused
 from checkpoints.states import Phase
-from runs.errors import LeaseLost
+from runs.errors import LeaseLost, connection_lost
 from runs.faults import reach
 from runs.leases import lease_acquire, lease_lock
 from runs.services import refusal_record
@@ -26,6 +27,7 @@ from runtime.guards import goes_on
 from runtime.heartbeat import Heartbeat
 from runtime.liveness.lock import liveness_key
 from runtime.loop.act import await_result
+from runtime.loop.lost import after_lost_connection
 from runtime.loop.route import route
 from runtime.loop.think import think
 from runtime.loop.verify import verify
@@ -60,8 +62,10 @@ def drive(run_id: UUID) -> None:
 
 def _hold(holding: Holding) -> Holding | None:
     """Continue from the head under one fence. Returns the lease with a higher one where the run is to be read anew."""
+    heartbeat = Heartbeat(holding, lambda: adopt(holding))
+    session: Session | None = None
     try:
-        with Heartbeat(holding, lambda: adopt(holding)) as heartbeat:
+        with heartbeat:
             session = restore(holding, heartbeat)
             going = session is not None and (session.snapshot.phase == Phase.AWAITING_APPROVAL or goes_on(session))
             while going and session is not None:
@@ -72,7 +76,19 @@ def _hold(holding: Holding) -> Holding | None:
         return after_refused_save(holding, refused.outcome)
     except ReadAnew:
         return read_anew(holding)
+    except (OperationalError, InterfaceError) as error:
+        if not connection_lost(error):
+            raise
+        return _after_lost_connection(holding, heartbeat, session)
     return None
+
+
+def _after_lost_connection(holding: Holding, heartbeat: Heartbeat, session: Session | None) -> Holding | None:
+    try:
+        return after_lost_connection(holding, heartbeat, session)
+    except LeaseLost:
+        _gave_up(holding)
+        return None
 
 
 def _gave_up(holding: Holding) -> None:
@@ -93,6 +109,7 @@ def _gave_up(holding: Holding) -> None:
 def _step(session: Session) -> bool:
     if session.heartbeat.lost:
         raise LeaseLost
+    session.in_flight.clear()
     if session.heartbeat.stop_seen and not session.sending:
         stop(session.holding)
         return False

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
 from django.db import connections, transaction
+from django.db.utils import InterfaceError, OperationalError
 
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
@@ -14,11 +15,11 @@ from checkpoints.envelope import Contract, ResultRef
 from checkpoints.services import SaveRefused, conflict
 from checkpoints.statements import save_params
 from checkpoints.states import NotSaved, Phase, Trigger
-from receipts.selectors import unsent_calls
+from receipts.selectors import call_now, unsent_calls
 from receipts.services import attempt_find, attempt_lost, attempt_refused
-from receipts.states import EffectClass
+from receipts.states import CallStatus, EffectClass
 from runs.canonical import canonical, digest
-from runs.errors import LeaseLost
+from runs.errors import LeaseLost, connection_lost
 from runs.faults import reach
 from runs.leases import lease_lock
 from runs.live import hint_changed
@@ -46,6 +47,7 @@ def await_result(session: Session) -> bool:
         reach("after_attempt_commit", sending.tool.key)
     session.heartbeat.allow(max(sending.tool.timeout_seconds for sending in wave))
     session.heartbeat.prove_held()
+    session.sent |= {(sending.call_id, sending.attempt) for sending in wave}
     if _record_all(session, wave):
         stop(session.holding)
         return False
@@ -55,28 +57,48 @@ def await_result(session: Session) -> bool:
 def _record_all(session: Session, wave: list[Sending]) -> bool:
     """Record every answer as it comes. Returns whether a stop is in the way of what follows.
 
-    Once the lease is lost, the answers that still come are kept as evidence only.
+    Once the lease is lost, the answers that still come are kept as evidence only; once the connection to the database is
+    lost, they are kept in hand.
     """
-    stopping, pause, lost = False, 0.0, None
+    recorded = _Recorded()
     for sending, tried in _try_all(session, wave):
+        session.in_hand[sending.call_id] = (sending, tried)
         reach("after_tool", sending.tool.key)
-        if lost is not None:
+        if recorded.lost is None:
+            _record_one(session, sending, tried, recorded)
+        elif isinstance(recorded.lost, LeaseLost):
             _refuse_late(session, sending, tried)
-            continue
-        try:
-            if tried.unknown:
-                _unknown(session, sending, tried.unknown)
-            elif tried.retryable and sending.attempt < settings.MAX_ATTEMPTS:
-                pause = max(pause, _again(session, sending, tried))
-            else:
-                stopping = _record(session, sending, tried)
-        except LeaseLost as error:
-            lost = error
-    if lost is not None:
-        raise lost
-    if pause:
-        session.heartbeat.pause(pause)
-    return stopping or session.heartbeat.stop_seen
+    if recorded.lost is not None:
+        raise recorded.lost
+    if recorded.pause:
+        session.heartbeat.pause(recorded.pause)
+    return recorded.stopping or session.heartbeat.stop_seen
+
+
+@dataclass
+class _Recorded:
+    """How the answers of a wave were recorded so far. `lost`: why nothing can be written any more; `pause`: seconds."""
+
+    stopping: bool = False
+    pause: float = 0.0
+    lost: Exception | None = None
+
+
+def _record_one(session: Session, sending: Sending, tried: Tried, recorded: _Recorded) -> None:
+    try:
+        if tried.unknown:
+            _unknown(session, sending, tried.unknown)
+        elif tried.retryable and sending.attempt < settings.MAX_ATTEMPTS:
+            recorded.pause = max(recorded.pause, _again(session, sending, tried))
+        else:
+            recorded.stopping = _record(session, sending, tried)
+        del session.in_hand[sending.call_id]
+    except LeaseLost as error:
+        recorded.lost = error
+    except (OperationalError, InterfaceError) as error:
+        if not connection_lost(error):
+            raise
+        recorded.lost = error
 
 
 def _try_all(session: Session, wave: list[Sending]) -> Iterator[tuple[Sending, Tried]]:
@@ -125,9 +147,7 @@ def _record(session: Session, sending: Sending, tried: Tried) -> bool:
 
     The last one closes the super-step in the same commit; the others are written beside the head, which they do not move.
     """
-    tried = with_progress_checked(session, tried)
-    if tried.retryable:
-        tried = replace(tried, retryable="", failed=f"{tried.retryable} ({sending.attempt} attempts)")
+    tried = _known(session, sending, tried)
     ok = tried.outcome is not None
     plain = _plain(tried)
     value = _value_of(tried)
@@ -143,6 +163,14 @@ def _record(session: Session, sending: Sending, tried: Tried) -> bool:
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
     reach("after_result_commit", sending.tool.key)
     return written.stopping
+
+
+def _known(session: Session, sending: Sending, tried: Tried) -> Tried:
+    """What is recorded of an answer that settles its call."""
+    tried = with_progress_checked(session, tried)
+    if not tried.retryable:
+        return tried
+    return replace(tried, retryable="", failed=f"{tried.retryable} ({sending.attempt} attempts)")
 
 
 def _write_task(session: Session, sending: Sending, tried: Tried) -> Written:
@@ -186,12 +214,32 @@ def _record_alone(session: Session, sending: Sending, tried: Tried, refused: Not
 
     The head stays; the next revision is derived from what is stored. Raises LeaseLost: then the result is only evidence.
     """
+    _commit_alone(session, sending, tried)
+    record_refused_save(session.holding, refused)
+    return ReadAnew()
+
+
+def _commit_alone(session: Session, sending: Sending, tried: Tried) -> None:
     params = fence_params(session.holding) | _result_params(session, sending, tried)
     purse = _settled(session, sending, tried)
     _commit_result(session, sending, tried, RECORD_ALONE, params | purse.params())
-    record_refused_save(session.holding, refused)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
-    return ReadAnew()
+
+
+def record_in_hand(session: Session) -> None:
+    """Store the answers that this worker holds and that are not stored, after a lost connection. Raises LeaseLost.
+
+    Where the commit under way did land, the call is not open any more and nothing is written. An unknown outcome is
+    settled with the attempts that nobody answered.
+    """
+    for sending, tried in session.in_hand.values():
+        if tried.unknown or call_now(id=sending.call_id).status != CallStatus.DISPATCHED:
+            continue
+        if tried.retryable and sending.attempt < settings.MAX_ATTEMPTS:
+            _again(session, sending, tried)
+        else:
+            _commit_alone(session, sending, _known(session, sending, tried))
+    session.in_hand.clear()
 
 
 def _settled(session: Session, sending: Sending, tried: Tried) -> Purse:

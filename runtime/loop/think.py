@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.conf import settings
 
@@ -52,6 +52,7 @@ def think(session: Session) -> bool:
     reach("after_model_dispatch_commit")
     session.heartbeat.allow(MODEL_TIMEOUT_SECONDS)
     session.heartbeat.prove_held()
+    session.sent.add((asked.id, asked.attempt))
     answer = try_model(session.gateway, request(session, asked.turn_no))
     reach("after_model_response")
     if answer.turn is None:
@@ -232,12 +233,14 @@ def _decision(session: Session, asked: Asked, bound: list[Bound]) -> list[Prepar
         options = [(Phase.AWAITING_TOOL_RESULT, "act", True), (Phase.DECISION_RECORDED, "route", False)]
     else:
         options = [(Phase.DECISION_RECORDED, "route", None)]
+    save_id = uuid4()
     return [
         session.prepared(
             session.next_snapshot(phase, node=node, turn_no=asked.turn_no, barrier=barrier),
             Trigger.CURSOR,
             go=go,
             writes=barrier,
+            save_id=save_id,
         )
         for phase, node, go in options
     ]

@@ -1,6 +1,7 @@
 """Saves: what is refused before any statement, what stays of it, and that every entry goes the same way."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -159,7 +160,7 @@ def spoil(patch: pytest.MonkeyPatch, trigger: Trigger, times: int = 1, **fields:
             return plain(candidate)
         left[0] -= 1
         draft = Snapshot.model_construct(**{**vars(candidate.snapshot), **fields})
-        return plain(Candidate(draft, trigger, candidate.go, candidate.after, candidate.writes))
+        return plain(replace(candidate, snapshot=draft))
 
     patch.setattr(sessions, "prepare", spoiled)
 
@@ -211,7 +212,7 @@ def test_a_wait_is_not_opened_at_a_revision_that_can_not_be_saved(
     def spoiled(candidate: Candidate) -> Prepared | NotSaved:
         wrong = {"next_node": "x" * 129} if candidate.snapshot.phase == waiting else {}
         draft = Snapshot.model_construct(**{**vars(candidate.snapshot), **wrong})
-        return plain(Candidate(draft, candidate.trigger, candidate.go, candidate.after, candidate.writes))
+        return plain(replace(candidate, snapshot=draft))
 
     monkeypatch.setattr(sessions, "prepare", spoiled)
     run_id = engine.run(calls(("once", "a")))

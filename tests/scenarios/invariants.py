@@ -60,10 +60,13 @@ INVARIANTS: dict[str, str] = {
         SELECT m.id, m.status FROM receipts_modelcall m
         WHERE (m.status = 'DISPATCHED') <> EXISTS (
             SELECT 1 FROM receipts_attempt a WHERE a.model_call_id = m.id AND a.outcome IS NULL)""",
-    "a live result was written under the fence of the attempt that gave it": """
+    "a live result was written under the fence of the attempt that gave it, or one that its holder raised itself": """
         SELECT r.tool_call_id FROM receipts_result r
+        JOIN receipts_toolcall t ON t.id = r.tool_call_id
         LEFT JOIN receipts_attempt a ON a.tool_call_id = r.tool_call_id AND a.attempt_no = r.attempt_no
-        WHERE r.source = 'LIVE' AND r.ok AND (a.outcome IS DISTINCT FROM 'OK' OR a.fence <> r.fence)""",
+        WHERE r.source = 'LIVE' AND r.ok AND (a.outcome IS DISTINCT FROM 'OK' OR r.fence - a.fence <> (
+            SELECT count(*) FROM runs_runtransition x WHERE x.run_id = t.run_id AND x.cause = 'REFENCED'
+            AND x.fence > a.fence AND x.fence <= r.fence))""",
     "a sealed turn was sealed under the fence of the attempt that gave it": """
         SELECT m.id FROM receipts_modelcall m
         LEFT JOIN receipts_attempt a ON a.model_call_id = m.id AND a.outcome = 'OK'

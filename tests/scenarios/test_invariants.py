@@ -33,7 +33,7 @@ PLANTED: dict[str, str] = {
         f"VALUES ({CALL}, 2, 2, 'nobody')",
     "an attempt is open exactly while its receipt is dispatched":
         f"UPDATE receipts_attempt SET outcome = NULL, finished_at = NULL WHERE tool_call_id = {CALL}",
-    "a live result was written under the fence of the attempt that gave it":
+    "a live result was written under the fence of the attempt that gave it, or one that its holder raised itself":
         f"UPDATE receipts_result SET fence = 1 WHERE tool_call_id = {CALL}",
     "a sealed turn was sealed under the fence of the attempt that gave it":
         "UPDATE receipts_modelcall SET sealed_fence = 7 WHERE run_id = %(completed)s AND turn_no = 2",

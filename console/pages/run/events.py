@@ -55,6 +55,7 @@ def run_events(rows: RunRows) -> list[Event]:
 CAUSES = {
     "ADMITTED": "Run admitted",
     "ACQUIRED": "{who} took the lease",
+    "REFENCED": "{who} raised its fence and read the run anew",
     "TAKEOVER": "{who} took over from a worker that fell silent",
 }
 
