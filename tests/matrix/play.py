@@ -54,11 +54,24 @@ class Played:
 
 @dataclass
 class Batch:
-    """Cells that are struck together: one kill of the database for all that stand still (F5)."""
+    """Cells that are struck together (F5): what stands still now, how many are still to come, and how often it struck."""
 
     standing: dict[int, float] = field(default_factory=dict)
     coming: int = 0
-    struck: bool = False
+    strikes: int = 0
+
+    def is_there(self) -> bool:
+        """Whether all have come that will, or the first has waited long enough."""
+        first = min(self.standing.values())
+        return len(self.standing) >= self.coming or time.monotonic() - first > TTL / 2
+
+    def strike(self) -> list[int]:
+        """Strike what stands still now; whoever comes later is struck another time."""
+        standing = list(self.standing)
+        self.standing.clear()
+        self.coming -= len(standing)
+        self.strikes += 1
+        return standing
 
 
 @dataclass
@@ -216,20 +229,17 @@ class Player:
         yield
 
     def _f5(self, pid: int) -> Play[None]:
-        """Whoever comes first waits a moment for the others, and kills the database for all of them."""
-        self.batch.standing[pid] = time.monotonic()
-        yield from self.until(lambda: self.batch.struck or self._all_there(), "the others stand still")
-        if not self.batch.struck:
-            self.batch.struck = True
+        """Whoever comes first waits a moment for the others, and kills the database under all that stand still then."""
+        batch, strike = self.batch, self.batch.strikes
+        batch.standing.setdefault(pid, time.monotonic())
+        yield from self.until(lambda: batch.strikes > strike or batch.is_there(), "the others stand still")
+        if batch.strikes == strike:
+            standing = batch.strike()
             self.stage.kill_database()
-            for standing in self.batch.standing:
-                self.stage.go_on(standing)
+            for each in standing:
+                self.stage.go_on(each)
             yield from self.pause(self.cell.delay)
             self.stage.start_database()
-
-    def _all_there(self) -> bool:
-        first = min(self.batch.standing.values())
-        return len(self.batch.standing) >= self.batch.coming or time.monotonic() - first > TTL / 2
 
     # ── the operator ────────────────────────────────────────────────────────────
 

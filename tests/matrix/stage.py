@@ -26,6 +26,7 @@ from tests.matrix.doors import Doors, HttpLog, Person
 from tests.matrix.history import History, Memory
 from tests.matrix.oracle import read_log
 from tests.matrix.store.base import session_name
+from tests.matrix.store.faults import RATE_FILE, STRIKES_FILE
 from tests.scenarios.test_random_kills import parent_of
 from tests.stack import Process, Stack
 from tests.waiting import wait_until
@@ -177,6 +178,21 @@ class Stage:
     def lose_next_ack(self, pid: int) -> str:
         """F4: the process's next commit succeeds, and it does not hear of it. The order's name, for `cancel`."""
         return self._order(f"commit_ack_lost@{pid}", "LOSE")
+
+    @contextmanager
+    def store_failing(self, rate: float, seed: int) -> Iterator[None]:
+        """Meanwhile every unit of work of every process fails at this rate."""
+        told = self.stack.fault_dir / RATE_FILE
+        told.write_text(json.dumps({"rate": rate, "seed": seed}))
+        try:
+            yield
+        finally:
+            told.unlink()
+
+    def store_strikes(self) -> list[dict[str, Any]]:
+        """Which fault struck whose work."""
+        struck = self.stack.fault_dir / STRIKES_FILE
+        return [json.loads(line) for line in struck.read_text().splitlines()] if struck.exists() else []
 
     def kill_database(self) -> None:
         """F5: SIGKILL the postmaster. Whoever waits for `start_database` finds nobody."""

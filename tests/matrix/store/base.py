@@ -28,11 +28,12 @@ class Seam:
 
     def statement_begins(self, sql: str) -> None:
         """Draw at the start of a unit, and strike what strikes there. Raises psycopg's own errors."""
+        reads = sql.lstrip().upper().startswith("SELECT")
         if not self.open:
             rate = current_rate(settings.FAULT_DIR)
-            self.fault = rate.draw() if rate is not None else None
+            self.fault = rate.draw(reading=reads and self.raw.autocommit) if rate is not None else None
             self.open, self.wrote = not self.raw.autocommit, False
-        self.wrote = self.wrote or not sql.lstrip().upper().startswith("SELECT")
+        self.wrote = self.wrote or not reads
         if self.fault == StoreFault.LOST_BEFORE or (self.fault == StoreFault.LOST_DURING and self.raw.autocommit):
             self.lose()
         code = SERVER_ERRORS.get(self.fault) if self.fault else None

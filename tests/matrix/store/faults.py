@@ -13,8 +13,9 @@ from types import FrameType
 from typing import Any
 
 APPS = ("accounts", "runs", "receipts", "checkpoints", "approvals", "runtime", "console")
-RATE_FILE = "store-rate"  # {"rate": 0.05, "seed": 1}
+RATE_FILE = "store-rate"  # {"rate": 0.05, "seed": 1}, and perhaps "faults": ["ACK_LOST"]
 STRIKES_FILE = "store-strikes"
+READING = 0.1
 SEAMS = {"run_statement", "write"}
 BACKGROUND = ("heartbeat-", "live-hints")
 
@@ -45,15 +46,19 @@ class Rate:
     rate: float
     seed: int
     record: Path
+    faults: tuple[StoreFault, ...] = tuple(StoreFault)
 
     def __post_init__(self) -> None:
         self._chance = random.Random(f"{self.seed}-{os.getpid()}")
         self._lock = threading.Lock()
 
-    def draw(self) -> StoreFault | None:
-        """The fault of the unit that begins now, or None."""
+    def draw(self, *, reading: bool) -> StoreFault | None:
+        """The fault of the unit that begins now, or None. A reading by itself is struck a tenth as often: a worker does
+        dozens of them before it comes to its first step.
+        """
         with self._lock:
-            return self._chance.choice(list(StoreFault)) if self._chance.random() < self.rate else None
+            rate = self.rate * (READING if reading else 1.0)
+            return self._chance.choice(self.faults) if self._chance.random() < rate else None
 
     def note(self, fault: StoreFault) -> None:
         """Write down that a fault struck, and whose work it was."""
@@ -62,7 +67,7 @@ class Rate:
             record.write(line)
 
 
-_rates: dict[tuple[int, str], Rate] = {}
+_rates: dict[tuple[int, str, str], Rate] = {}
 replace_text: Callable[[str], str] | None = None  # what planted bugs do to statements
 
 
@@ -72,10 +77,11 @@ def current_rate(folder: str) -> Rate | None:
         text = Path(folder, RATE_FILE).read_text()
     except FileNotFoundError:
         return None
-    known = (os.getpid(), text)
+    known = (os.getpid(), folder, text)
     if known not in _rates:
         told: dict[str, Any] = json.loads(text)
-        _rates[known] = Rate(told["rate"], told["seed"], Path(folder, STRIKES_FILE))
+        faults = tuple(StoreFault[name] for name in told.get("faults", StoreFault.__members__))
+        _rates[known] = Rate(told["rate"], told["seed"], Path(folder, STRIKES_FILE), faults)
     return _rates[known]
 
 
