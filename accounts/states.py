@@ -19,6 +19,7 @@ class Permission(StrEnum):
     START = "start"
     STOP = "stop"
     RESUME = "resume"
+    SETTLE = "settle"
     REVISE = "revise"
     BUDGET = "budget"
     DECIDE = "decide"
@@ -32,7 +33,7 @@ GRANTS: dict[Role, frozenset[Permission]] = {
     Role.OPERATOR: frozenset(
         {
             *(Permission.READ, Permission.START, Permission.STOP, Permission.RESUME),
-            *(Permission.REVISE, Permission.BUDGET),
+            *(Permission.REVISE, Permission.BUDGET, Permission.SETTLE),
         }
     ),
     Role.APPROVER: frozenset({Permission.READ, Permission.DECIDE, Permission.RELEASE}),

@@ -209,7 +209,7 @@ class TaskWrite(models.Model):
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["run", "base_revision"], name="task_writes_of_step")]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return f"task write at {self.base_revision}"

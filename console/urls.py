@@ -28,6 +28,7 @@ urlpatterns = [
     path("runs/new/", run_new, name="run-new"),
     path("runs/<uuid:id>/", run_page, name="run"),
     path("runs/<uuid:id>/retry/", acts.run_retry, name="run-retry"),
+    path("runs/<uuid:id>/settle/", acts.run_settle, name="run-settle"),
     path("runs/<uuid:id>/goal/", acts.run_goal, name="run-goal"),
     path("runs/<uuid:id>/budget/", acts.run_budget, name="run-budget"),
     path("commitments/<uuid:id>/withdraw/", acts.commitment, name="commitment-withdraw"),

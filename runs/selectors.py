@@ -19,12 +19,13 @@ from runs.models import (
     ControlRequest,
     MemoryItem,
     Message,
+    Refusal,
     Run,
     RunInput,
     Workspace,
     WorkspaceProgress,
 )
-from runs.states import LIVE_RUN, OPEN_CONTROL, THREAD_ROOT, UNHOLDING_CAUSES
+from runs.states import GUARD_OF, LIVE_RUN, OPEN_CONTROL, THREAD_ROOT, UNHOLDING_CAUSES, RunStatus
 
 
 def runs_visible(actor: Actor) -> QuerySet[Run]:
@@ -124,6 +125,13 @@ def latest_stop(run: Run) -> ControlRequest | None:
 def budget_units(run_id: UUID) -> frozenset[str]:
     """The units that a run has a budget of. They are fixed when it is admitted."""
     return frozenset(Budget.objects.filter(run_id=run_id).values_list("unit", flat=True))
+
+
+def hold_refusal(run: Run) -> Refusal | None:
+    """The refusal of the resume guard that holds a run, or None."""
+    if run.status != RunStatus.HELD:
+        return None
+    return Refusal.objects.filter(run=run, kind__in=sorted(GUARD_OF)).order_by("-id").first()
 
 
 def pinned_version(run: Run) -> AgentVersion:

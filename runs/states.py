@@ -198,6 +198,60 @@ def can_raise_cap(status: str) -> bool:
     return status in LIVE_RUN
 
 
+def can_settle(status: str) -> bool:
+    """A run can be settled on request while no worker holds it."""
+    return status in HOLDERLESS_RUN
+
+
+class NextAct(StrEnum):
+    """What a person can do about a run now; the names of the acts on every door."""
+
+    DECIDE = "decide"
+    RECONCILE = "reconcile"
+    RELEASE = "release"
+    RAISE_CAP = "raise-cap"
+    RESUME = "resume"
+    CONTINUE = "continue"
+    STOP = "stop"
+    SETTLE = "settle"
+
+
+_UNHELD_BY: dict[str, NextAct] = {
+    "UNCERTAIN_CALL": NextAct.RECONCILE,
+    "OBLIGATION_OPEN": NextAct.RELEASE,
+    "BUDGET": NextAct.RAISE_CAP,
+}
+
+
+def next_acts(status: str, hold_reason: str | None) -> tuple[NextAct, ...]:
+    """What can be done about a run in this state, what helps it on first. The services decide again."""
+    if status in ENDED_RUN:
+        return (NextAct.CONTINUE,) if can_continue(status) else ()
+    helping = [NextAct.DECIDE] if status == "WAITING" else []
+    if status == "HELD" and hold_reason in _UNHELD_BY:
+        helping.append(_UNHELD_BY[hold_reason])
+    if can_retry_resume(status, hold_reason):
+        helping.append(NextAct.RESUME)
+    return (*helping, NextAct.STOP, NextAct.SETTLE) if can_settle(status) else (NextAct.STOP,)
+
+
+# The refusals that hold a run, by the resume guard that gives them (model.md section 3.4).
+GUARD_OF: dict[str, int] = {
+    "TAKEOVER_LIMIT": 1,
+    "UNCERTAIN_CALL": 3,
+    "SAVE_UNKNOWN": 4,
+    "DIGEST_MISMATCH": 5,
+    "SCHEMA": 6,
+    "PIN_UNAVAILABLE": 7,
+    "MISSING_REF": 8,
+    "SUPERSEDED": 9,
+    "AUTHORITY": 10,
+    "WITHDRAWN": 11,
+    "STALE_FACTS": 12,
+    "CONFIG_DRIFT": 13,
+}
+
+
 def can_revise_goal(status: str) -> bool:
     """The goal can be revised only while no worker holds the run."""
     return status in HOLDERLESS_RUN

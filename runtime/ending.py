@@ -9,17 +9,17 @@ from django.db import transaction
 
 from approvals.services import waits_cancel, waits_invalidate
 from checkpoints.errors import Unreadable
-from checkpoints.selectors import load_head
+from checkpoints.selectors import load_head, obligations_of
 from checkpoints.services import head_lock, prepare, refused_save_record, snapshot_save
 from checkpoints.statements import Candidate
 from checkpoints.states import NotSaved, Phase, Trigger
-from receipts.selectors import open_attempts
+from receipts.selectors import open_attempts, outcome_counts, published_reports
 from receipts.services import attempt_lost, calls_cancel, receipt_of, unknown_reads_release
 from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.leases import lease_lock
-from runs.services import budget_hold_unknown, refusal_record, run_lock, run_move, stop_adopt
-from runs.states import UNHOLDING_CAUSES, WAKING_CAUSES, Holding, HoldReason, RefusalKind, RunStatus
+from runs.services import budget_hold_unknown, refusal_record, run_lock, run_move, run_settle, stop_adopt
+from runs.states import GUARD_OF, UNHOLDING_CAUSES, WAKING_CAUSES, Holding, HoldReason, RefusalKind, RunStatus
 from runs.wakeups import hint_run, wakeup_pending, wakeups_cancel, wakeups_refuse
 
 
@@ -48,8 +48,22 @@ def park(
     """Free the lease without ending the run (rulings 23 and 27).
 
     A stop that came meanwhile is adopted instead. The run goes to QUEUED instead when a wakeup is pending that can end
-    this state, or the blocker is gone, both read under the run's lock.
+    this state, or the blocker is gone, both read under the run's lock. A hold by a guard leaves a refusal of that guard.
     """
+    if _parked(holding, to, cause=cause, hold_reason=hold_reason, detail=detail, blocked=blocked):
+        _record_hold(holding, hold_reason, detail)
+
+
+def _parked(
+    holding: Holding,
+    to: RunStatus,
+    *,
+    cause: str,
+    hold_reason: HoldReason | None,
+    detail: str,
+    blocked: Callable[[], bool],
+) -> bool:
+    """Whether the run is in that state now."""
     causes = UNHOLDING_CAUSES if to == RunStatus.HELD else WAKING_CAUSES
     with held_run(holding) as (run, stopping):
         if not stopping:
@@ -66,8 +80,21 @@ def park(
                     hold_reason=hold_reason,
                     detail=detail[:500],
                 )
-            return
+                return True
+            return False
     stop(holding)
+    return False
+
+
+def _record_hold(holding: Holding, hold_reason: HoldReason | None, detail: str) -> None:
+    if hold_reason in GUARD_OF:
+        refusal_record(
+            tenant_id=holding.tenant_id,
+            run_id=holding.run_id,
+            kind=RefusalKind(hold_reason),
+            fence=holding.fence,
+            detail={"found": detail[:500]},
+        )
 
 
 def give_back(holding: Holding) -> None:
@@ -116,6 +143,30 @@ def close_stopped(run: Any, *, fence: int | None, actor: str, save: bool) -> Non
     if save:
         _save_closing(run, Phase.STOPPED, fence or 0)
     run_move(run, RunStatus.CANCELLED, cause="STOPPED", actor=actor, fence=fence, detail="stopped")
+
+
+def close_settled(run: Any, *, fence: int | None, actor: str, why: str) -> None:
+    """End a run by what is known, with lease and run locked: nothing is repeated, nothing is guessed, no revision is added.
+
+    Unsent calls, waits and wakeups are cancelled. Calls of unknown outcome and open promises stay as they are, and the
+    settlement names them.
+    """
+    head_lock(run.id)
+    left = _settlement(run)
+    calls_cancel(run_id=run.id, why="the run was settled")
+    waits_cancel(run_id=run.id, why="the run was settled")
+    wakeups_cancel(run_id=run.id)
+    unknown_reads_release(run_id=run.id)
+    run_settle(run, actor=actor, fence=fence, settlement=left, why=why)
+
+
+def _settlement(run: Any) -> dict[str, Any]:
+    """What a settled run leaves: how many calls are known and unknown, its published reports, its open promises."""
+    return {
+        **outcome_counts(run_id=run.id),
+        "reports": published_reports(run_id=run.id),
+        "open_obligations": [row.step_name for row in obligations_of(run.id) if row.status == "OPEN"],
+    }
 
 
 def _save_closing(run: Any, phase: Phase, fence: int) -> None:

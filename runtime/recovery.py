@@ -11,29 +11,24 @@ from django.db.utils import OperationalError
 
 from accounts.codec import BodyChanged
 from accounts.selectors import current_data_key
-from approvals.services import waits_cancel
 from checkpoints.errors import Unreadable
-from checkpoints.selectors import Position, load_head, obligations_of, unknown_saves
+from checkpoints.selectors import Position, load_head, unknown_saves
 from checkpoints.services import head_lock_soon, saves_probe
 from receipts.selectors import (
     calls_in_lineage,
-    outcome_counts,
     proposals_waiting,
-    published_reports,
     result_bytes,
     run_keys,
 )
-from receipts.services import calls_cancel, unknown_reads_release
 from runs.canonical import canonical, digest
 from runs.errors import connection_lost
 from runs.leases import lease_news
 from runs.selectors import budget_units, last_message, run_inputs, run_now
-from runs.services import refusal_record, run_settle
-from runs.states import UNHOLDING_CAUSES, BudgetUnit, Holding, HoldReason, RecoveryPolicy, RefusalKind, RunStatus
-from runs.wakeups import wakeups_cancel, wakeups_consume
+from runs.states import UNHOLDING_CAUSES, BudgetUnit, Holding, HoldReason, RecoveryPolicy, RunStatus
+from runs.wakeups import wakeups_consume
 from runtime.contracts import AgentSpec, PriorResult
 from runtime.conversation import rebuild
-from runtime.ending import held_run, lose_open_attempts, park, refuse_resume, stop, worker
+from runtime.ending import close_settled, held_run, lose_open_attempts, park, refuse_resume, stop, worker
 from runtime.gateways import gateway
 from runtime.heartbeat import Heartbeat
 from runtime.registry import agents, manifest, price_of
@@ -89,38 +84,17 @@ def resolve_unknown_saves(holding: Holding) -> bool:
             hold_reason=HoldReason.SAVE_UNKNOWN,
             detail="A save has an unknown outcome, and another session keeps the run's head locked.",
         )
-        refusal_record(
-            tenant_id=holding.tenant_id,
-            run_id=holding.run_id,
-            kind=RefusalKind.SAVE_UNKNOWN,
-            fence=holding.fence,
-            detail={"found": "the head is locked by another session"},
-        )
         return False
     return True
 
 
 def settle_run(holding: Holding) -> None:
-    """End a run by what is known, for the recovery policy SETTLE: nothing is repeated, nothing is guessed."""
+    """End a run by what is known, for the recovery policy SETTLE."""
     with held_run(holding) as (run, stopping):
         if not stopping:
-            left = _settlement(run)
-            calls_cancel(run_id=run.id, why="the run was settled")
-            waits_cancel(run_id=run.id, why="the run was settled")
-            wakeups_cancel(run_id=run.id)
-            unknown_reads_release(run_id=run.id)
-            run_settle(run, actor=worker(holding), fence=holding.fence, settlement=left)
+            close_settled(run, fence=holding.fence, actor=worker(holding), why="settled after its worker was lost")
             return
     stop(holding)
-
-
-def _settlement(run: Any) -> dict[str, Any]:
-    """What a settled run leaves: how many calls are known and unknown, its published reports, its open promises."""
-    return {
-        **outcome_counts(run_id=run.id),
-        "reports": published_reports(run_id=run.id),
-        "open_obligations": [row.step_name for row in obligations_of(run.id) if row.status == "OPEN"],
-    }
 
 
 def _guarded(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session | None:

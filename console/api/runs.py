@@ -36,6 +36,7 @@ from runtime.services import (
     Upload,
     budget_raise,
     goal_revise,
+    run_end_settled,
     run_resume,
     run_start,
     run_stop,
@@ -212,6 +213,19 @@ class RunResume(ApiView):
         """Queue a run that is held for a refused resume, a spent takeover limit or a breached budget."""
         said = read(ReasonBody, request.data)
         outcome = run_resume(actor=self.actor, run_id=id, reason=said["reason"])
+        return answer(outcome, lambda: shown_run(self.actor, id))
+
+
+class RunSettle(ApiView):
+    """The end of a run by what is known."""
+
+    parser_classes = (StrictJSONParser,)
+
+    @operation("runs_settle", RunDetail, body=ReasonBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Settle a run that is queued, waits or is held. `settlement` says what is known, unknown and still owed."""
+        said = read(ReasonBody, request.data)
+        outcome = run_end_settled(actor=self.actor, run_id=id, reason=said["reason"])
         return answer(outcome, lambda: shown_run(self.actor, id))
 
 

@@ -13,6 +13,7 @@ urlpatterns = [
     path("runs/<uuid:id>/", runs.OneRun.as_view(), name="run"),
     path("runs/<uuid:id>/stop/", runs.RunStop.as_view(), name="run-stop"),
     path("runs/<uuid:id>/resume/", runs.RunResume.as_view(), name="run-resume"),
+    path("runs/<uuid:id>/settle/", runs.RunSettle.as_view(), name="run-settle"),
     path("runs/<uuid:id>/goal/", runs.RunGoal.as_view(), name="run-goal"),
     path("runs/<uuid:id>/budget/", runs.RunBudget.as_view(), name="run-budget"),
     path("runs/<uuid:id>/inputs/", runs.RunInputs.as_view(), name="run-inputs"),

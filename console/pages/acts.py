@@ -15,14 +15,22 @@ from accounts.errors import Refused
 from accounts.states import Actor, Permission
 from approvals.models import Wait
 from approvals.states import LIVE_WAIT
-from checkpoints.selectors import access_commitment, access_obligation, current_intent
+from checkpoints.selectors import access_commitment, access_obligation, current_intent, obligations_of
 from checkpoints.states import can_release, can_withdraw
 from console.pages.amounts import budget_lines, capped_units
 from console.pages.room import page, respond
+from receipts.selectors import outcome_counts
 from runs.models import Budget, Run
 from runs.selectors import access_run
-from runs.states import can_raise_cap, can_retry_resume, can_revise_goal
-from runtime.services import budget_raise, commitment_withdraw, goal_revise, obligation_release, run_resume
+from runs.states import can_raise_cap, can_retry_resume, can_revise_goal, can_settle
+from runtime.services import (
+    budget_raise,
+    commitment_withdraw,
+    goal_revise,
+    obligation_release,
+    run_end_settled,
+    run_resume,
+)
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,25 @@ def run_retry(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         facts={},
     )
     return _act(request, actor, run, act, lambda reason: run_resume(actor=actor, run_id=id, reason=reason))
+
+
+@page
+def run_settle(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /runs/<id>/settle/: end a run that nobody holds by what is known."""
+    run = access_run(actor=actor, id=id)
+    why = f"The run is {run.status}. It can be settled only while no worker holds it and before it has ended."
+    act = Act(
+        title="Settle this run",
+        template="pages/acts/settle.html",
+        button="Settle the run",
+        done="The run is settled. What is known stands; what is unknown still wants a verdict.",
+        off=_off(actor.may(Permission.SETTLE), Permission.SETTLE, can_settle(run.status), why),
+        facts={
+            "unknown": outcome_counts(run_id=run.id)["unknown_calls"],
+            "owed": [promise for promise in obligations_of(run.id) if can_release(promise.status)],
+        },
+    )
+    return _act(request, actor, run, act, lambda reason: run_end_settled(actor=actor, run_id=id, reason=reason))
 
 
 @page

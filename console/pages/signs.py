@@ -163,6 +163,28 @@ HOLD: Mapping[str, tuple[str, str]] = {
     HoldReason.OBLIGATION_OPEN: ("A promise is still open", "Release the promise with a reason, or stop the run"),
 }
 
+# Which resume guard refused, as a title, and what helps. Whatever it was, the run can be stopped or settled.
+GUARD: Mapping[str, tuple[str, str]] = {
+    "DIGEST_MISMATCH": (
+        "What is stored is not what was written",
+        "Find out who changed it, put it back, then ask the run to try again",
+    ),
+    "SCHEMA": ("Its checkpoint has another format", "Go back to the release that wrote it, then ask it to try again"),
+    "PIN_UNAVAILABLE": (
+        "The agent is not the one that it started with",
+        "Bring that version back, then ask it to try again",
+    ),
+    "MISSING_REF": ("Something that it rests on is not there", "Restore it, then ask the run to try again"),
+    "AUTHORITY": (
+        "Whom it acts for may not do this any more",
+        "Give the person the role again, then ask it to try again",
+    ),
+    "WITHDRAWN": (
+        "What it rests on was withdrawn",
+        "Stop it, and start a new run without that. Trying again is refused as long as it is withdrawn",
+    ),
+}
+
 
 def sign_of(machine: str, status: str) -> Sign:
     """The sign of one state. Raises KeyError for a machine or state that the vocabulary does not have."""

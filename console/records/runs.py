@@ -16,8 +16,9 @@ from console.records.obligations import ObligationRecord
 from console.records.reports import ReportVersionSummary, version_rows
 from console.records.waits import WaitSummary
 from receipts.models import ReportVersion, ToolCall
-from runs.models import Budget, ControlRequest, Run, RunInput
-from runs.states import BudgetUnit, ControlStatus, HoldReason, RecoveryPolicy, RunStatus
+from runs.models import Budget, ControlRequest, Refusal, Run, RunInput
+from runs.selectors import hold_refusal
+from runs.states import GUARD_OF, BudgetUnit, ControlStatus, HoldReason, NextAct, RecoveryPolicy, RunStatus, next_acts
 
 
 class RunRecord(serializers.Serializer[Run]):
@@ -84,8 +85,24 @@ class GoalRecord(serializers.Serializer[Intent]):
     at = serializers.DateTimeField()
 
 
+class HoldRecord(serializers.Serializer[Refusal]):
+    """The refusal of the resume guard that holds a run. `guard` is its number in the order in which they are asked."""
+
+    guard = serializers.SerializerMethodField()
+    kind = serializers.CharField()
+    subject = serializers.UUIDField(source="subject_id", allow_null=True)
+    fence = serializers.IntegerField(allow_null=True)
+    at = serializers.DateTimeField()
+
+    def get_guard(self, refusal: Refusal) -> int:
+        return GUARD_OF[refusal.kind]
+
+
 class RunDetail(RunRecord):
-    """A run with everything around it. `goal` is the newest of `goals`, `stop` the newest stop that was asked for."""
+    """A run with everything around it. `goal` is the newest of `goals`, `stop` the newest stop that was asked for.
+
+    `held_by` is the guard that holds it, `next_acts` what a person can do about it now, what helps it on first.
+    """
 
     goal = serializers.SerializerMethodField()
     goals = GoalRecord(source="intents", many=True)
@@ -101,6 +118,17 @@ class RunDetail(RunRecord):
     fence = serializers.IntegerField(source="lease.fence")
     worker = serializers.CharField(source="lease.owner", allow_null=True)
     settlement = serializers.DictField(allow_null=True)
+    held_by = serializers.SerializerMethodField()
+    next_acts = serializers.SerializerMethodField()
+
+    @extend_schema_field(HoldRecord(allow_null=True))
+    def get_held_by(self, run: Run) -> dict[str, Any] | None:
+        refusal = hold_refusal(run)
+        return HoldRecord(refusal).data if refusal else None
+
+    @extend_schema_field(serializers.ListField(child=serializers.ChoiceField(choices=list(NextAct))))
+    def get_next_acts(self, run: Run) -> list[str]:
+        return [str(act) for act in next_acts(run.status, run.hold_reason)]
 
     def get_goal(self, run: Run) -> str:
         return [intent.goal for intent in run.intents.all()][-1]

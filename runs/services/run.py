@@ -284,12 +284,10 @@ def takeover_limit_raise(*, run: Run) -> None:
     Run.objects.filter(id=run.id).update(max_takeovers=F("takeovers") + 5)
 
 
-def run_settle(run: Run, *, actor: str, fence: int, settlement: Mapping[str, Any]) -> None:
-    """End a locked run by what is known (recovery policy SETTLE), keeping that as JSON: done, unknown, not done."""
+def run_settle(run: Run, *, actor: str, fence: int | None, settlement: Mapping[str, Any], why: str) -> None:
+    """End a locked run by what is known, keeping that as JSON: done, unknown, not done."""
     Run.objects.filter(id=run.id).update(settlement=settlement)
-    run_move(
-        run, RunStatus.SETTLED, cause="SETTLED", actor=actor, fence=fence, detail="settled after its worker was lost"
-    )
+    run_move(run, RunStatus.SETTLED, cause="SETTLED", actor=actor, fence=fence, detail=why[:500])
 
 
 def workspace_open(*, tenant_id: UUID, title: str) -> Workspace:

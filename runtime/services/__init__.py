@@ -12,6 +12,7 @@ from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcil
 from runtime.services.release import Released, obligation_release
 from runtime.services.replay import Replay, ReplayStep, run_replay
 from runtime.services.resume import Resumed, run_resume
+from runtime.services.settle import Settled, run_end_settled
 from runtime.services.start import InputRefused, Started, StartRequest, UnknownAgent, Upload, run_start, typed_text
 from runtime.services.stop import StopState, run_stop
 from runtime.services.terms import Terms, Withdrawn, commitment_withdraw, lines_of
@@ -31,6 +32,7 @@ __all__ = [
     "ReplayStep",
     "Resumed",
     "RunUnreadable",
+    "Settled",
     "StartRequest",
     "Started",
     "StopState",
@@ -49,6 +51,7 @@ __all__ = [
     "lines_of",
     "obligation_release",
     "run_continue",
+    "run_end_settled",
     "run_fork",
     "run_repin",
     "run_replay",

@@ -57,6 +57,7 @@ STALE = {"revision": 1, "digest": "0" * 64, "args_digest": "0" * 64, "reason": "
 START = Act(Permission.START, {"agent": "nobody"})
 STOP = Act(Permission.STOP, {"reason": " "})
 RESUME = Act(Permission.RESUME, {"reason": "walked"})
+SETTLE = Act(Permission.SETTLE, {"reason": " "})
 REVISE = Act(Permission.REVISE, {"reason": " ", "goal": "walked"})
 BUDGET = Act(Permission.BUDGET, {"reason": " ", "unit": "tokens", "cap": 1})
 RELEASE = Act(Permission.RELEASE, {"reason": " "})
@@ -78,6 +79,7 @@ ROUTES = {
     "run-new": Route("page", act=START),
     "run": Route("page", "run"),
     "run-retry": Route("page", "run", RESUME),
+    "run-settle": Route("page", "run", SETTLE),
     "run-goal": Route("page", "run", REVISE),
     "run-budget": Route("page", "run", BUDGET),
     "stop": Route("page", "run", STOP),
@@ -98,6 +100,7 @@ ROUTES = {
     "api:run": Route("api", "run"),
     "api:run-stop": Route("api", "run", STOP),
     "api:run-resume": Route("api", "run", RESUME),
+    "api:run-settle": Route("api", "run", SETTLE),
     "api:run-goal": Route("api", "run", REVISE),
     "api:run-budget": Route("api", "run", BUDGET),
     "api:run-inputs": Route("api", "run"),
@@ -151,6 +154,7 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("runs", "await"): Verb("run", ("--until", "COMPLETED", "--timeout", "0")),
     ("runs", "stop"): Verb("run", ("--reason", " "), Permission.STOP),
     ("runs", "resume"): Verb("run", ("--reason", "walked"), Permission.RESUME),
+    ("runs", "settle"): Verb("run", ("--reason", " "), Permission.SETTLE),
     ("runs", "revise-goal"): Verb("run", ("--reason", " ", "--goal", "walked"), Permission.REVISE),
     ("runs", "raise-cap"): Verb("run", ("--unit", "tokens", "--cap", "1", "--reason", " "), Permission.BUDGET),
     ("waits", "list"): Verb(""),

@@ -309,6 +309,17 @@ def test_a_run_accepts_terms_which_are_listed_and_withdrawn_once(doors: Doors) -
     assert problem(doors.start(form(deny=["unheard_of"])), 400, "INVALID")["facts"]["field"] == "deny"
 
 
+def test_a_held_run_says_what_can_be_done_and_is_settled(doors: Doors) -> None:
+    run = doors.unknown().run_id
+    shown = doors.api("GET", f"/runs/{run}/").json()
+    assert (shown["held_by"]["guard"], shown["held_by"]["kind"]) == (3, "UNCERTAIN_CALL")
+    assert shown["next_acts"] == ["reconcile", "stop", "settle"]
+    settled = doors.api("POST", f"/runs/{run}/settle/", {"reason": "by what is known"}).json()
+    assert (settled["status"], settled["settlement"]["unknown_calls"]) == ("SETTLED", 1)
+    assert (settled["held_by"], settled["next_acts"]) == (None, ["continue"])
+    problem(doors.api("POST", f"/runs/{run}/settle/", {"reason": "again"}), 409, "RUN_ENDED")
+
+
 def test_only_a_held_run_is_resumed(doors: Doors, waiting: Wait) -> None:
     problem(doors.api("POST", f"/runs/{waiting.run_id}/resume/", {"reason": "go on"}), 409, "NOTHING_TO_RESUME")
 

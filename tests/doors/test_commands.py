@@ -129,6 +129,16 @@ def test_a_run_is_stopped_and_the_stop_is_shown(doors: Doors) -> None:
     refused(manage("runs", "resume", run, "--reason", "on", *AS, "--json"), "NOTHING_TO_RESUME")
 
 
+def test_a_run_is_settled(doors: Doors) -> None:
+    run = doors.waiting().run_id
+    ran = manage("runs", "show", run, *AS)
+    assert "decide, stop, settle" in ran.out
+    ran = manage("runs", "settle", run, "--reason", "nobody needs it", *AS, "--json")
+    assert (ran.code, ran.json["status"]) == (0, "SETTLED")
+    assert "publish_report/overlap-v2" in ran.json["settlement"]["open_obligations"]
+    refused(manage("runs", "settle", run, "--reason", "again", *AS, "--json"), "RUN_ENDED")
+
+
 def test_a_goal_is_revised(doors: Doors) -> None:
     run = doors.waiting().run_id
     ran = manage("runs", "revise-goal", run, "--goal", "Only compare.", "--reason", "asked for less", *AS, "--json")

@@ -27,6 +27,7 @@ from runtime.services import (
     Reconciled,
     Released,
     Replay,
+    Settled,
     Started,
     StartRequest,
     StopState,
@@ -38,6 +39,7 @@ from runtime.services import (
     goal_revise,
     obligation_release,
     run_continue,
+    run_end_settled,
     run_fork,
     run_repin,
     run_replay,
@@ -158,6 +160,9 @@ class Engine:
 
     def resume(self, run_id: UUID, by: str = "otto") -> Any:
         return run_resume(actor=self.person(by), run_id=run_id, reason="try again")
+
+    def settle(self, run_id: UUID, by: str = "otto", reason: str = "nobody needs it") -> Settled | Refused:
+        return run_end_settled(actor=self.person(by), run_id=run_id, reason=reason)
 
     # ── what is stored ──
 

@@ -6,6 +6,8 @@ from django.utils import timezone
 
 from checkpoints.models import Commitment, Obligation
 from runs.models import Run, Wakeup
+from runs.services import refusal_record
+from runs.states import RefusalKind
 from tests.pages import story
 from tests.pages.conftest import Member
 
@@ -54,6 +56,29 @@ def test_releasing_a_promise(mo: Member, viewer: Member) -> None:
     promise.refresh_from_db()
     assert (promise.status, promise.released_by) == ("RELEASED", "person:mo.okafor")
     assert "Not needed any more." in mo.get(f"/runs/{told.run.id}/")
+
+
+def test_a_refused_resume_says_what_helps(mo: Member) -> None:
+    run = refused_run(mo)
+    refusal_record(tenant_id=run.tenant_id, run_id=run.id, kind=RefusalKind.PIN_UNAVAILABLE)
+    html = mo.get(f"/runs/{run.id}/")
+    assert "The agent is not the one that it started with" in html
+    assert "Bring that version back, then ask it to try again." in html
+
+
+def test_settling_names_what_stays(mo: Member, viewer: Member) -> None:
+    told, _ = story.unknown(mo.tenant, timezone.now() - timedelta(minutes=5))
+    url = f"/runs/{told.run.id}/settle/"
+    html = mo.get(url)
+    assert "One call of unknown outcome stays unknown, and still wants a verdict." in html
+    assert "What it still owes stays visible: " in html and "Publish the report on the wiki." in html
+    assert "Your roles do not hold" in viewer.get(url)
+    assert viewer.client.post(url, {"reason": "x"}).status_code == 403
+    assert f'href="{url}"' in mo.get(f"/runs/{told.run.id}/")
+    assert mo.client.post(url, {"reason": "Nobody needs it."})["Location"] == f"/runs/{told.run.id}/"
+    told.run.refresh_from_db()
+    assert told.run.status == "SETTLED"
+    assert "It can be settled only while no worker holds it" in mo.get(url)
 
 
 def test_withdrawing_a_constraint(mo: Member, viewer: Member) -> None:

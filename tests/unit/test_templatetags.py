@@ -18,7 +18,7 @@ from console.pages.text import exact, loud_characters, odd_characters
 from console.pages.times import clock, span
 from console.templatetags import signalbox
 from receipts.states import AttemptOutcome, CallStatus, EffectClass, ModelCallStatus, PublicationStatus
-from runs.states import ControlStatus, HoldReason, RunStatus
+from runs.states import GUARD_OF, ControlStatus, HoldReason, RunStatus
 
 XSS = [
     "<script>alert(1)</script>",
@@ -217,6 +217,8 @@ def test_every_state_has_a_sign_and_every_sign_has_its_icon() -> None:
         assert set(signs.MACHINES[machine]) == {state.value for state in states}
     assert set(signs.EFFECT) == {effect.value for effect in EffectClass}
     assert set(signs.HOLD) == {reason.value for reason in HoldReason}
+    held_by_refusal = set(GUARD_OF) - set(signs.HOLD) - {"SUPERSEDED", "STALE_FACTS", "CONFIG_DRIFT"}
+    assert set(signs.GUARD) == held_by_refusal
     icons = {sign.icon for table in signs.MACHINES.values() for sign in table.values()}
     icons |= {weight.icon for weight in signs.EFFECT.values()}
     drawn = set(re.findall(r'symbol id="i-([a-z]+)"', (BASE_DIR / "static/icons.svg").read_text()))

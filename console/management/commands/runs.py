@@ -22,6 +22,7 @@ from runtime.services import (
     Upload,
     budget_raise,
     goal_revise,
+    run_end_settled,
     run_resume,
     run_start,
     run_stop,
@@ -77,7 +78,7 @@ def seconds(text: str) -> float:
 
 
 class Command(Noun):
-    help = "Runs: start, list, show, await, stop, resume, revise-goal, raise-cap."
+    help = "Runs: start, list, show, await, stop, resume, settle, revise-goal, raise-cap."
     noun: ClassVar[str] = "run"
 
     def add_verbs(self) -> None:
@@ -94,6 +95,7 @@ class Command(Noun):
         awaiting.add_argument("--timeout", type=seconds, default=AWAIT_SECONDS, help="in seconds (%(default)s)")
         self._add_act("stop", self.stop, "Stop a run: nothing new is dispatched from here on.")
         self._add_act("resume", self.resume, "Try a held run again.")
+        self._add_act("settle", self.settle, "End a run that no worker holds, by what is known.")
         revising = self._add_act("revise-goal", self.revise_goal, "Revise the goal of a run that no worker holds.")
         revising.add_argument("--goal", required=True, help="the new goal, in words")
         raising = self._add_act("raise-cap", self.raise_cap, "Raise the cap of one unit of a run's budget.")
@@ -177,6 +179,10 @@ class Command(Noun):
         outcome = run_resume(actor=asked.actor, run_id=asked["id"], reason=asked["reason"])
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
 
+    def settle(self, asked: Asked) -> Shown | Refused:
+        outcome = run_end_settled(actor=asked.actor, run_id=asked["id"], reason=asked["reason"])
+        return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
+
     def revise_goal(self, asked: Asked) -> Shown | Refused:
         outcome = goal_revise(actor=asked.actor, run_id=asked["id"], goal=asked["goal"], reason=asked["reason"])
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
@@ -221,6 +227,7 @@ def _text(run: dict[str, Any]) -> str:
             "run": run["id"],
             "title": run["title"],
             "status": f"{run['status']}{held}",
+            "next": ", ".join(run["next_acts"]),
             "phase": f"{run['phase']} at revision {run['revision']}",
             "agent": f"{run['agent']} {run['agent_version']}",
             "goal": run["goal"],

@@ -27,7 +27,16 @@ from console.pages.times import exact_time
 from receipts.states import CallStatus
 from runs.models import RunInput, SweepFailure
 from runs.selectors import access_run, database_now
-from runs.states import OPEN_CONTROL, HoldReason, RunStatus, can_raise_cap, can_retry_resume, can_revise_goal, can_stop
+from runs.states import (
+    OPEN_CONTROL,
+    HoldReason,
+    RunStatus,
+    can_raise_cap,
+    can_retry_resume,
+    can_revise_goal,
+    can_settle,
+    can_stop,
+)
 
 PANELS = {"run-live": "pages/run/live.html"}
 
@@ -158,6 +167,7 @@ def _acts(actor: Actor, rows: RunRows) -> dict[str, bool]:
     stop_open = any(control.status in OPEN_CONTROL for control in rows.controls)
     return {
         "may_stop": actor.may(Permission.STOP) and can_stop(run.status, stop_open),
+        "may_settle": actor.may(Permission.SETTLE) and can_settle(run.status),
         "may_retry": actor.may(Permission.RESUME) and can_retry_resume(run.status, run.hold_reason),
         "may_revise": actor.may(Permission.REVISE) and can_revise_goal(run.status),
         "may_withdraw": actor.may(Permission.REVISE),

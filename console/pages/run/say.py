@@ -13,6 +13,7 @@ from console.pages.run.rows import RunRows
 from console.pages.times import span
 from console.templatetags.signalbox import age, digest, exact, left, when
 from receipts.models import Attempt
+from runs.selectors import hold_refusal
 from runs.states import BudgetUnit, RecoveryPolicy
 
 
@@ -42,7 +43,8 @@ def head_line(rows: RunRows) -> SafeString | str:
 
 
 def _held(rows: RunRows) -> SafeString:
-    title, helps = signs.HOLD[rows.run.hold_reason or ""]
+    refused = hold_refusal(rows.run) if rows.run.hold_reason == "RESUME_REFUSED" else None
+    title, helps = signs.GUARD.get(refused.kind if refused else "", signs.HOLD[rows.run.hold_reason or ""])
     detail = format_html(" {}", exact(rows.run.hold_detail)) if rows.run.hold_detail else ""
     return format_html("{}.{} {}.", title, detail, helps)
 
