@@ -269,3 +269,15 @@ def test_a_run_that_ran_out_of_turns_is_continued_with_as_many_again(engine: Eng
     drive(run_id)
     assert run_now(run_id).status == "COMPLETED"
     assert SCRIPT.labels("look") == ["1", "2", "3", "4", "5"]
+
+
+def test_a_promise_that_was_kept_by_then_stays_kept_in_the_fork(engine: Engine) -> None:
+    source = engine.run(calls(("once", "promised")), done(), agent="promising")
+    engine.approve(source)
+    drive(source)
+    run_id = made(engine.fork(source, head_of(source).revision))
+    assert promises(run_id) == [("once/promised", "FULFILLED")]
+    kept, original = (Obligation.objects.get(run_id=id) for id in (run_id, source))
+    assert (kept.fulfilled_by, kept.closed_at) == (original.fulfilled_by, original.closed_at)
+    earlier = made(engine.fork(source, 1))
+    assert promises(earlier) == [("once/promised", "OPEN")]
