@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from console.health import healthz
-from console.pages import acts, entry, memory, run_list
+from console.pages import acts, entry, lineage, memory, run_list
 from console.pages.call.page import call_page
 from console.pages.checkpoint.page import checkpoint_list, checkpoint_page
 from console.pages.decision.page import wait_page
@@ -31,6 +31,11 @@ urlpatterns = [
     path("runs/<uuid:id>/settle/", acts.run_settle, name="run-settle"),
     path("runs/<uuid:id>/goal/", acts.run_goal, name="run-goal"),
     path("runs/<uuid:id>/budget/", acts.run_budget, name="run-budget"),
+    path("runs/<uuid:id>/continue/", lineage.continue_page, name="run-continue"),
+    path("runs/<uuid:id>/replay/", lineage.replay_page, name="run-replay"),
+    path("runs/<uuid:id>/migrate/", lineage.migrate_page, name="run-migrate"),
+    path("runs/<uuid:id>/repin/", lineage.repin_page, name="run-repin"),
+    path("runs/<uuid:id>/checkpoints/<int:revision>/fork/", lineage.fork_page, name="checkpoint-fork"),
     path("commitments/<uuid:id>/withdraw/", acts.commitment, name="commitment-withdraw"),
     path("obligations/<uuid:id>/release/", acts.obligation, name="obligation-release"),
     path("runs/<uuid:id>/stop/", stop_page, name="stop"),

@@ -141,6 +141,23 @@ def lineage_claims(*, tenant_id: UUID, lineage_id: UUID, intents: Sequence[str])
     return {claim.intent_key: claim.tool_call for claim in claims}
 
 
+def claimed_calls(*, tenant_id: UUID, lineage_id: UUID) -> list[ToolCall]:
+    """Every call of a lineage that has a live claim on its intent, oldest first."""
+    claims = Claim.objects.filter(tenant_id=tenant_id, lineage_id=lineage_id, released_at=None)
+    return list(ToolCall.objects.filter(claim__in=claims).defer("args").order_by("created_at", "id"))
+
+
+def reads_done(run_id: UUID) -> list[ToolCall]:
+    """The reads of a run that succeeded, in order."""
+    reads = ToolCall.objects.filter(run_id=run_id, effect_class="READ_ONLY", status=CallStatus.SUCCEEDED)
+    return list(reads.defer("args").order_by("ordinal"))
+
+
+def turns_after(*, run_id: UUID, turn_no: int) -> int:
+    """How many turns of a run were sealed after this one."""
+    return ModelCall.objects.filter(run_id=run_id, status=ModelCallStatus.SEALED, turn_no__gt=turn_no).count()
+
+
 def runs_held_by_lineage(limit: int = 200) -> list[tuple[UUID, UUID]]:
     """(run, call) of runs that are held by a call of another run of their lineage which holds them no longer (ruling 34)."""
     with connection.cursor() as cursor:

@@ -5,8 +5,8 @@ from typing import Any
 
 from checkpoints.envelope import Snapshot
 from checkpoints.selectors import checkpoint_of, load_snapshot
-from receipts.selectors import calls_of, turn_proposals
-from receipts.states import CallStatus, Disposition, EffectClass
+from receipts.selectors import calls_in_lineage, calls_of, claimed_calls, reads_done, turn_proposals, turns_after
+from receipts.states import CallStatus, Disposition, EffectClass, holds_intent
 
 # A call that is not sent any more, and of which the model has been told.
 _TOLD = (CallStatus.DENIED, CallStatus.REJECTED)
@@ -44,3 +44,45 @@ def _turn_is_open(source: Any, snapshot: Snapshot) -> bool:
 def _is_told(call: Any) -> bool:
     given_up = call.status == CallStatus.UNCERTAIN and not call.blocking and call.effect_class != EffectClass.READ_ONLY
     return call.status in _TOLD or given_up
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a run that begins at a revision would reuse and what it would repeat, as things stand now.
+
+    kept: calls whose stored results it begins with. reused: effects of the lineage that stand; a proposal of one is answered
+    from its result. holding: calls that may still happen, or of which nobody knows; a proposal of one holds the run.
+    refused: calls that a run went on without knowing. repeated: reads after that revision. turns: turns after it, which are
+    asked of the model again.
+    """
+
+    revision: int
+    turn_no: int
+    kept: tuple[Any, ...]
+    reused: tuple[Any, ...]
+    holding: tuple[Any, ...]
+    refused: tuple[Any, ...]
+    repeated: tuple[Any, ...]
+    turns: int
+
+
+def preview(source: Any, revision: int) -> Preview:
+    """Look ahead from a revision of a run. Writes nothing. Raises Unreadable."""
+    taken = taken_from(source, revision)
+    ids = [ref.call for ref in taken.snapshot.results]
+    kept = calls_in_lineage(ids=ids, lineage_id=source.lineage_id)
+    others = [
+        call for call in claimed_calls(tenant_id=source.tenant_id, lineage_id=source.lineage_id) if call.id not in kept
+    ]
+    holding = [call for call in others if holds_intent(call.status, call.blocking)]
+    reused = [call for call in others if call.status == CallStatus.SUCCEEDED]
+    return Preview(
+        revision=revision,
+        turn_no=taken.turn_no,
+        kept=tuple(kept[id] for id in ids if id in kept),
+        reused=tuple(reused),
+        holding=tuple(holding),
+        refused=tuple(call for call in others if call not in holding and call not in reused),
+        repeated=tuple(call for call in reads_done(source.id) if call.id not in kept),
+        turns=turns_after(run_id=source.id, turn_no=taken.turn_no),
+    )

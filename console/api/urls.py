@@ -3,7 +3,7 @@
 from django.urls import path, re_path
 from drf_spectacular.views import SpectacularJSONAPIView
 
-from console.api import calls, checkpoints, commitments, memory, obligations, reports, runs, waits
+from console.api import calls, checkpoints, commitments, lineage, memory, obligations, reports, runs, waits
 from console.api.view import Missing
 
 app_name = "api"
@@ -16,6 +16,10 @@ urlpatterns = [
     path("runs/<uuid:id>/settle/", runs.RunSettle.as_view(), name="run-settle"),
     path("runs/<uuid:id>/goal/", runs.RunGoal.as_view(), name="run-goal"),
     path("runs/<uuid:id>/budget/", runs.RunBudget.as_view(), name="run-budget"),
+    path("runs/<uuid:id>/continue/", lineage.RunContinue.as_view(), name="run-continue"),
+    path("runs/<uuid:id>/replay/", lineage.RunReplay.as_view(), name="run-replay"),
+    path("runs/<uuid:id>/migrate/", lineage.RunMigrate.as_view(), name="run-migrate"),
+    path("runs/<uuid:id>/repin/", lineage.RunRepin.as_view(), name="run-repin"),
     path("runs/<uuid:id>/inputs/", runs.RunInputs.as_view(), name="run-inputs"),
     path("runs/<uuid:id>/inputs/<slug:name>/", runs.RunInputFile.as_view(), name="run-input"),
     path("runs/<uuid:id>/reports/", reports.RunReports.as_view(), name="run-reports"),
@@ -28,6 +32,12 @@ urlpatterns = [
     ),
     path("commitments/", commitments.Commitments.as_view(), name="commitments"),
     path("commitments/<uuid:id>/withdraw/", commitments.CommitmentWithdrawal.as_view(), name="commitment-withdraw"),
+    path("runs/<uuid:id>/checkpoints/<int:revision>/fork/", lineage.CheckpointFork.as_view(), name="checkpoint-fork"),
+    path(
+        "runs/<uuid:id>/checkpoints/<int:revision>/fork/preview/",
+        lineage.CheckpointForkPreview.as_view(),
+        name="checkpoint-fork-preview",
+    ),
     path("waits/", waits.Waits.as_view(), name="waits"),
     path("waits/<uuid:id>/", waits.OneWait.as_view(), name="wait"),
     path("waits/<uuid:id>/decide/", waits.WaitDecision.as_view(), name="wait-decide"),

@@ -24,6 +24,7 @@ from runs.models import Budget, Run
 from runs.selectors import access_run
 from runs.states import can_raise_cap, can_retry_resume, can_revise_goal, can_settle
 from runtime.services import (
+    Started,
     budget_raise,
     commitment_withdraw,
     goal_revise,
@@ -45,22 +46,25 @@ class Act:
     facts: Mapping[str, Any]
 
 
-def _act(
+def act_page(
     request: HttpRequest, actor: Actor, run: Run, act: Act, do: Callable[[str], object | Refused]
 ) -> HttpResponseBase:
-    """Show the act, or do it with the reason that was written. A refusal shows the page again with the text kept."""
+    """Show the act, or do it with the reason that was written, and lead to the run, or to the one that it has started. A
+    refusal shows the page again with the text kept.
+    """
     refused: Refused | None = None
     if request.method == "POST":
         outcome = do(request.POST.get("reason", ""))
         if not isinstance(outcome, Refused):
             messages.success(request, act.done, extra_tags="is-clear")
-            return redirect(reverse("run", args=[run.id]))
+            return redirect(reverse("run", args=[outcome.run_id if isinstance(outcome, Started) else run.id]))
         refused = outcome
     context = {"run": run, "act": act, "refused": refused, "reason": request.POST.get("reason", ""), **act.facts}
     return respond(request, actor, "pages/acts/page.html", context, status=refused.status if refused else 200)
 
 
-def _off(may: bool, permission: Permission, can: bool, why: str) -> str:
+def off_reason(may: bool, permission: Permission, can: bool, why: str) -> str:
+    """Why an act is not offered, or nothing."""
     if not may:
         return f"Your roles do not hold the permission “{permission}”."
     return "" if can else why
@@ -77,10 +81,10 @@ def run_retry(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         template="pages/acts/retry.html",
         button="Try again",
         done="The run is queued again. A worker takes it, and every guard is asked anew.",
-        off=_off(actor.may(Permission.RESUME), Permission.RESUME, can, why),
+        off=off_reason(actor.may(Permission.RESUME), Permission.RESUME, can, why),
         facts={},
     )
-    return _act(request, actor, run, act, lambda reason: run_resume(actor=actor, run_id=id, reason=reason))
+    return act_page(request, actor, run, act, lambda reason: run_resume(actor=actor, run_id=id, reason=reason))
 
 
 @page
@@ -93,13 +97,13 @@ def run_settle(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase
         template="pages/acts/settle.html",
         button="Settle the run",
         done="The run is settled. What is known stands; what is unknown still wants a verdict.",
-        off=_off(actor.may(Permission.SETTLE), Permission.SETTLE, can_settle(run.status), why),
+        off=off_reason(actor.may(Permission.SETTLE), Permission.SETTLE, can_settle(run.status), why),
         facts={
             "unknown": outcome_counts(run_id=run.id)["unknown_calls"],
             "owed": [promise for promise in obligations_of(run.id) if can_release(promise.status)],
         },
     )
-    return _act(request, actor, run, act, lambda reason: run_end_settled(actor=actor, run_id=id, reason=reason))
+    return act_page(request, actor, run, act, lambda reason: run_end_settled(actor=actor, run_id=id, reason=reason))
 
 
 @page
@@ -115,10 +119,12 @@ def run_goal(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         template="pages/acts/goal.html",
         button="Revise the goal",
         done="The goal is revised. Open waits were superseded; they are asked again at the new revision.",
-        off=_off(actor.may(Permission.REVISE), Permission.REVISE, can, why),
+        off=off_reason(actor.may(Permission.REVISE), Permission.REVISE, can, why),
         facts={"intent": intent, "goal": goal or intent.goal, "waits": waits_to_supersede(run)},
     )
-    return _act(request, actor, run, act, lambda reason: goal_revise(actor=actor, run_id=id, goal=goal, reason=reason))
+    return act_page(
+        request, actor, run, act, lambda reason: goal_revise(actor=actor, run_id=id, goal=goal, reason=reason)
+    )
 
 
 @page
@@ -135,11 +141,11 @@ def run_budget(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase
         template="pages/acts/budget.html",
         button="Raise the cap",
         done="The cap is raised. A run that was held for it is queued.",
-        off=_off(actor.may(Permission.BUDGET), Permission.BUDGET, can, why),
+        off=off_reason(actor.may(Permission.BUDGET), Permission.BUDGET, can, why),
         facts={"budget_lines": budget_lines(budgets), "capped": capped_units(capped, unit), "cap": cap},
     )
     wanted = int(cap) if cap.isascii() and cap.isdigit() else 0
-    return _act(
+    return act_page(
         request,
         actor,
         run,
@@ -157,12 +163,12 @@ def commitment(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase
         template="pages/acts/withdraw.html",
         button="Withdraw it",
         done="It is withdrawn. The run sends nothing more with an effect on it, and is held.",
-        off=_off(
+        off=off_reason(
             actor.may(Permission.REVISE), Permission.REVISE, can_withdraw(term.status), "It is withdrawn already."
         ),
         facts={"term": term},
     )
-    return _act(
+    return act_page(
         request, actor, term.run, act, lambda reason: commitment_withdraw(actor=actor, commitment_id=id, reason=reason)
     )
 
@@ -183,10 +189,10 @@ def obligation(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase
         template="pages/acts/release.html",
         button="Release this promise",
         done="The promise is released. The run can complete without it.",
-        off=_off(actor.may(Permission.RELEASE), Permission.RELEASE, can, f"It is {promise.status} already."),
+        off=off_reason(actor.may(Permission.RELEASE), Permission.RELEASE, can, f"It is {promise.status} already."),
         facts={"promise": promise},
     )
-    return _act(
+    return act_page(
         request,
         actor,
         promise.run,

@@ -18,7 +18,17 @@ from console.records.waits import WaitSummary
 from receipts.models import ReportVersion, ToolCall
 from runs.models import Budget, ControlRequest, Refusal, Run, RunInput
 from runs.selectors import hold_refusal
-from runs.states import GUARD_OF, BudgetUnit, ControlStatus, HoldReason, NextAct, RecoveryPolicy, RunStatus, next_acts
+from runs.states import (
+    GUARD_OF,
+    BudgetUnit,
+    ControlStatus,
+    HoldReason,
+    NextAct,
+    Origin,
+    RecoveryPolicy,
+    RunStatus,
+    next_acts,
+)
 
 
 class RunRecord(serializers.Serializer[Run]):
@@ -112,6 +122,12 @@ class RunDetail(RunRecord):
     commitments = CommitmentRecord(many=True)
     reports = ReportVersionSummary(source="report_versions", many=True)
     budgets = BudgetRecord(many=True)
+    origin = serializers.ChoiceField(choices=list(Origin))
+    lineage = serializers.UUIDField(source="lineage_id")
+    parent_run = serializers.UUIDField(source="parent_run_id", allow_null=True)
+    continued_from = serializers.UUIDField(source="continued_from_id", allow_null=True)
+    forked_from = serializers.UUIDField(source="forked_from_id", allow_null=True)
+    forked_from_revision = serializers.IntegerField(allow_null=True)
     recovery_policy = serializers.ChoiceField(choices=list(RecoveryPolicy))
     takeovers = serializers.IntegerField()
     max_takeovers = serializers.IntegerField()

@@ -4,8 +4,9 @@ Pages, the API and the command line call these and nothing else. A refusal is re
 transaction of its own after the refused one has ended (ruling 14). Locks go in the order of DESIGN.md ruling 37.
 """
 
+from runtime.descent import Preview
 from runtime.services.budget import CAP_LIMIT, CapRaised, budget_raise
-from runtime.services.descend import SuccessorRequest, run_continue, run_fork
+from runtime.services.descend import SuccessorRequest, fork_preview, run_continue, run_fork
 from runtime.services.goal import GoalRevised, RunUnreadable, goal_revise
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
 from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcile
@@ -26,6 +27,7 @@ __all__ = [
     "CapRaised",
     "GoalRevised",
     "InputRefused",
+    "Preview",
     "Reconciled",
     "Released",
     "Replay",
@@ -47,6 +49,7 @@ __all__ = [
     "call_reconcile",
     "checkpoint_migrate",
     "commitment_withdraw",
+    "fork_preview",
     "goal_revise",
     "lines_of",
     "obligation_release",

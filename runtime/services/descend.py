@@ -33,7 +33,7 @@ from runs.services import Descent, NewRun, message_append, run_admit, run_lock
 from runs.states import LIVE_RUN, Origin, can_continue
 from runs.wakeups import hint_run
 from runtime.contracts import Agent, AgentInputRefused
-from runtime.descent import Taken, taken_from
+from runtime.descent import Preview, Taken, preview, taken_from
 from runtime.registry import agents
 from runtime.services.goal import RunUnreadable
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, act_refusal, audit, audited, save_refusal, text_refusal
@@ -72,6 +72,15 @@ def run_fork(*, actor: Actor, run_id: UUID, revision: int, wanted: SuccessorRequ
     """
     access_checkpoint(actor=actor, run_id=run_id, revision=revision)
     return _admitted(actor, "run.fork", run_id, wanted, lambda: _fork(actor, run_id, revision, wanted))
+
+
+def fork_preview(*, actor: Actor, run_id: UUID, revision: int) -> Preview | Refused:
+    """What a fork of this revision would reuse, and what it would do again. Needs the permission to read; raises NotFound."""
+    access_checkpoint(actor=actor, run_id=run_id, revision=revision)
+    try:
+        return preview(access_run(actor=actor, id=run_id), revision)
+    except Unreadable as error:
+        return RunUnreadable({"found": error.found})
 
 
 def _admitted(

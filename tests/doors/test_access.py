@@ -60,6 +60,8 @@ RESUME = Act(Permission.RESUME, {"reason": "walked"})
 SETTLE = Act(Permission.SETTLE, {"reason": " "})
 REVISE = Act(Permission.REVISE, {"reason": " ", "goal": "walked"})
 BUDGET = Act(Permission.BUDGET, {"reason": " ", "unit": "tokens", "cap": 1})
+SUCCEED = Act(Permission.START, {"reason": " "})
+UPGRADE = Act(Permission.REVISE, {"reason": " "})
 RELEASE = Act(Permission.RELEASE, {"reason": " "})
 WITHDRAW = Act(Permission.REVISE, {"reason": " "})
 DECIDE = Act(Permission.DECIDE, {"verdict": "APPROVE", **STALE})
@@ -82,6 +84,11 @@ ROUTES = {
     "run-settle": Route("page", "run", SETTLE),
     "run-goal": Route("page", "run", REVISE),
     "run-budget": Route("page", "run", BUDGET),
+    "run-continue": Route("page", "run", SUCCEED),
+    "run-replay": Route("page", "run"),
+    "run-migrate": Route("page", "run", UPGRADE),
+    "run-repin": Route("page", "run", UPGRADE),
+    "checkpoint-fork": Route("page", "checkpoint", SUCCEED),
     "stop": Route("page", "run", STOP),
     "checkpoints": Route("page", "run"),
     "checkpoint": Route("page", "checkpoint"),
@@ -103,6 +110,12 @@ ROUTES = {
     "api:run-settle": Route("api", "run", SETTLE),
     "api:run-goal": Route("api", "run", REVISE),
     "api:run-budget": Route("api", "run", BUDGET),
+    "api:run-continue": Route("api", "run", SUCCEED),
+    "api:run-replay": Route("api", "run"),
+    "api:run-migrate": Route("api", "run", UPGRADE),
+    "api:run-repin": Route("api", "run", UPGRADE),
+    "api:checkpoint-fork": Route("api", "checkpoint", SUCCEED),
+    "api:checkpoint-fork-preview": Route("api", "checkpoint"),
     "api:run-inputs": Route("api", "run"),
     "api:run-input": Route("api", "input"),
     "api:run-reports": Route("api", "run"),
@@ -157,6 +170,12 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("runs", "settle"): Verb("run", ("--reason", " "), Permission.SETTLE),
     ("runs", "revise-goal"): Verb("run", ("--reason", " ", "--goal", "walked"), Permission.REVISE),
     ("runs", "raise-cap"): Verb("run", ("--unit", "tokens", "--cap", "1", "--reason", " "), Permission.BUDGET),
+    ("runs", "continue"): Verb("run", ("--reason", " "), Permission.START),
+    ("runs", "fork"): Verb("checkpoint", ("--reason", " "), Permission.START),
+    ("runs", "preview-fork"): Verb("checkpoint"),
+    ("runs", "replay"): Verb("run"),
+    ("runs", "migrate"): Verb("run", ("--reason", " "), Permission.REVISE),
+    ("runs", "repin"): Verb("run", ("--reason", " "), Permission.REVISE),
     ("waits", "list"): Verb(""),
     ("waits", "show"): Verb("wait"),
     ("waits", "decide"): Verb("wait", _STALE, Permission.DECIDE),

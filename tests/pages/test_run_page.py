@@ -15,7 +15,7 @@ from tests.pages import story
 from tests.pages.conftest import Member
 from tests.pages.story import Story
 
-QUERIES = 24
+QUERIES = 25
 
 
 def told(mo: Member, tell: Callable[..., Any], **how: Any) -> Run:

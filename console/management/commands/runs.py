@@ -1,4 +1,4 @@
-"""`manage.py runs`: start, list, show, await, stop, resume, revise the goal and raise the caps of runs."""
+"""`manage.py runs`: start, list, show, await, stop, continue, fork, replay, resume, revise the goal and raise the caps of runs."""
 
 import math
 import os
@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from accounts.errors import Refused
+from console.management import lineage
 from console.management.awaiting import run_await
 from console.management.noun import Answered, Asked, Noun, Shown, Usage, clock, facts, table
 from console.pages.run_list import RunFilter, runs_found
@@ -78,7 +79,10 @@ def seconds(text: str) -> float:
 
 
 class Command(Noun):
-    help = "Runs: start, list, show, await, stop, resume, settle, revise-goal, raise-cap."
+    help = (
+        "Runs: start, list, show, await, stop, resume, settle, revise-goal, raise-cap, continue, fork, preview-fork, replay, "
+        "migrate, repin."
+    )
     noun: ClassVar[str] = "run"
 
     def add_verbs(self) -> None:
@@ -101,6 +105,7 @@ class Command(Noun):
         raising = self._add_act("raise-cap", self.raise_cap, "Raise the cap of one unit of a run's budget.")
         raising.add_argument("--unit", required=True, choices=list(BudgetUnit), help="what is capped")
         raising.add_argument("--cap", type=int, required=True, help="the new, higher cap in that unit")
+        lineage.add_verbs(self, self._shown)
 
     def _add_start(self) -> None:
         starting = self.verb("start", self.start, "Start a run of an agent.")

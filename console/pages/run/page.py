@@ -6,6 +6,7 @@ from datetime import datetime
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.db.models import Q
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import reverse
@@ -25,12 +26,13 @@ from console.pages.run.rows import WINDOW, RunRows, run_rows
 from console.pages.run.say import facts_of, head_line
 from console.pages.times import exact_time
 from receipts.states import CallStatus
-from runs.models import RunInput, SweepFailure
+from runs.models import Run, RunInput, SweepFailure
 from runs.selectors import access_run, database_now
 from runs.states import (
     OPEN_CONTROL,
     HoldReason,
     RunStatus,
+    can_continue,
     can_raise_cap,
     can_retry_resume,
     can_revise_goal,
@@ -110,6 +112,7 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         "remembered": run.remembered.count(),
         **_picked_context(events, picked, look, run.id),
         "ways_on": _ways_on(actor, rows),
+        "relatives": _relatives(run),
         **_acts(actor, rows),
     }
     return respond(request, actor, "pages/run/page.html", context, PANELS)
@@ -161,11 +164,37 @@ def _ways_on(actor: Actor, rows: RunRows) -> list[tuple[str, str]]:
     return []
 
 
+def _relatives(run: Run) -> list[tuple[str, str, str]]:
+    """Where the run comes from, and the runs that come from it: how, the address, the title."""
+    sources = [id for id in (run.continued_from_id, run.forked_from_id, run.parent_run_id) if id]
+    descends = Q(continued_from=run) | Q(forked_from=run) | Q(parent_run=run)
+    relatives = Run.objects.filter(descends | Q(id__in=sources)).order_by("created_at")
+    return [
+        (_relation(run, other), reverse("run", args=[other.id]), f"{other.title} ({other.status})")
+        for other in relatives
+    ]
+
+
+def _relation(run: Run, other: Run) -> str:
+    """How another run has to do with this one, as the beginning of a sentence."""
+    if other.id == run.continued_from_id:
+        return "It continues"
+    if other.id == run.forked_from_id:
+        return f"It began at revision {run.forked_from_revision} of"
+    if other.id == run.parent_run_id:
+        return "It is a child of"
+    if other.continued_from_id:
+        return "It is continued by"
+    return f"Forked at revision {other.forked_from_revision} by" if other.forked_from_id else "Its child is"
+
+
 def _acts(actor: Actor, rows: RunRows) -> dict[str, bool]:
     """Which acts this person is offered now. The services decide again."""
     run = rows.run
     stop_open = any(control.status in OPEN_CONTROL for control in rows.controls)
     return {
+        "may_continue": actor.may(Permission.START) and can_continue(run.status) and not run.continuations.exists(),
+        "may_upgrade": actor.may(Permission.REVISE) and run.hold_reason == HoldReason.RESUME_REFUSED,
         "may_stop": actor.may(Permission.STOP) and can_stop(run.status, stop_open),
         "may_settle": actor.may(Permission.SETTLE) and can_settle(run.status),
         "may_retry": actor.may(Permission.RESUME) and can_retry_resume(run.status, run.hold_reason),

@@ -1,0 +1,125 @@
+"""What leads from one run to another, over HTTP: continue, fork, replay; and, after a deploy, migrate and pin anew."""
+
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+from django.urls import reverse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.api import refused_response
+from accounts.errors import Refused
+from console.api.parsing import Strict, StrictJSONParser, Text, read
+from console.api.runs import IDEMPOTENCY_KEY, ReasonBody, shown_run
+from console.api.view import ApiView, answer, operation
+from console.records.lineage import PreviewRecord, ReplayRecord
+from console.records.runs import RunDetail
+from runtime.services import (
+    Started,
+    SuccessorRequest,
+    checkpoint_migrate,
+    fork_preview,
+    run_continue,
+    run_fork,
+    run_repin,
+    run_replay,
+)
+
+
+class SuccessorBody(Strict):
+    """Why the run goes on in a new one. An empty goal or title is taken from the source."""
+
+    reason = Text()
+    goal = Text(default="")
+    title = Text(default="")
+
+
+class _Successor(ApiView):
+    """An act that makes a new run of another one."""
+
+    parser_classes = (StrictJSONParser,)
+
+    def wanted(self, request: Request) -> SuccessorRequest:
+        said = read(SuccessorBody, request.data)
+        key = request.headers.get("Idempotency-Key")
+        return SuccessorRequest(**said) if key is None else SuccessorRequest(key=key, **said)
+
+    def made(self, outcome: Started | Refused) -> Response:
+        if isinstance(outcome, Refused):
+            return refused_response(outcome)
+        status = HTTPStatus.CREATED if outcome.new else HTTPStatus.OK
+        response = answer(outcome, lambda: shown_run(self.actor, outcome.run_id), status)
+        response["Location"] = reverse("api:run", args=[outcome.run_id])
+        return response
+
+
+_MAKES_RUN: dict[str, Any] = {
+    "body": SuccessorBody,
+    "can": (403, 404, 409),
+    "statuses": (201, 200),
+    "parameters": (IDEMPOTENCY_KEY,),
+}
+
+
+class RunContinue(_Successor):
+    """The run that continues an ended one."""
+
+    @operation("runs_continue", RunDetail, **_MAKES_RUN)
+    def post(self, request: Request, id: UUID) -> Response:
+        """Continue a run that ended without completing, with an admission of its own. Open promises are carried."""
+        return self.made(run_continue(actor=self.actor, run_id=id, wanted=self.wanted(request)))
+
+
+class CheckpointFork(_Successor):
+    """A run that begins at a revision of another one."""
+
+    @operation("checkpoints_fork", RunDetail, **_MAKES_RUN)
+    def post(self, request: Request, id: UUID, revision: int) -> Response:
+        """Fork this revision into a new run. Nothing of the source is changed; effects that happened stand."""
+        return self.made(run_fork(actor=self.actor, run_id=id, revision=revision, wanted=self.wanted(request)))
+
+
+class CheckpointForkPreview(ApiView):
+    """What a fork would meet."""
+
+    @operation("checkpoints_preview_fork", PreviewRecord, can=(404, 409))
+    def get(self, request: Request, id: UUID, revision: int) -> Response:
+        """What a fork of this revision would reuse, and what it would do again."""
+        found = fork_preview(actor=self.actor, run_id=id, revision=revision)
+        return refused_response(found) if isinstance(found, Refused) else Response(PreviewRecord(found).data)
+
+
+class RunReplay(ApiView):
+    """The stored outputs of a run."""
+
+    @operation("runs_replay", ReplayRecord)
+    def get(self, request: Request, id: UUID) -> Response:
+        """Step through what the run stored. No model and no tool is asked; that it was looked at is audited."""
+        return Response(ReplayRecord(run_replay(actor=self.actor, run_id=id)).data)
+
+
+class RunMigrate(ApiView):
+    """The format of a run's head."""
+
+    parser_classes = (StrictJSONParser,)
+
+    @operation("runs_migrate", RunDetail, body=ReasonBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Bring the head from an older format to the one of today. Live waits are superseded and asked again."""
+        said = read(ReasonBody, request.data)
+        outcome = checkpoint_migrate(actor=self.actor, run_id=id, reason=said["reason"])
+        return answer(outcome, lambda: shown_run(self.actor, id))
+
+
+class RunRepin(ApiView):
+    """The pins of a run."""
+
+    parser_classes = (StrictJSONParser,)
+
+    @operation("runs_repin", RunDetail, body=ReasonBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Pin the run to its agent as it is installed now. Live waits are superseded and asked again."""
+        said = read(ReasonBody, request.data)
+        outcome = run_repin(actor=self.actor, run_id=id, reason=said["reason"])
+        return answer(outcome, lambda: shown_run(self.actor, id))

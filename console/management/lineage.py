@@ -1,0 +1,128 @@
+"""The verbs of `manage.py runs` that lead from one run to another, and those of an operator after a deploy."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from accounts.errors import Refused
+from console.management.noun import Asked, Noun, Shown, facts, shown, table
+from console.records.lineage import PreviewRecord, ReplayRecord
+from runtime.services import (
+    Started,
+    SuccessorRequest,
+    checkpoint_migrate,
+    fork_preview,
+    run_continue,
+    run_fork,
+    run_repin,
+    run_replay,
+)
+
+ShowRun = Callable[[Asked, UUID], Shown]
+STEP_HEADS = ("TURN", "KIND", "NAME", "STATUS", "ATTEMPTS", "DIGEST", "INTACT")
+
+
+def add_verbs(noun: Noun, show_run: ShowRun) -> None:
+    """Add continue, fork, preview-fork, replay, migrate and repin to the noun; `show_run` is how it shows a run."""
+    lineage = _Lineage(show_run)
+    _successor(noun, "continue", lineage.continue_, "Continue a run that ended without completing as a new run.")
+    forking = _successor(noun, "fork", lineage.fork, "Begin a new run at any revision of this one.")
+    forking.add_argument("revision", type=int)
+    looking = noun.verb("preview-fork", preview, "What a fork of a revision would reuse, and what it would do again.")
+    looking.add_argument("id", type=UUID)
+    looking.add_argument("revision", type=int)
+    replaying = noun.verb("replay", replay, "Step through what the run stored. No model and no tool is asked.")
+    replaying.add_argument("id", type=UUID)
+    for name, act, help in (
+        ("migrate", lineage.migrate, "Bring the head of a run from an older format to the one of today."),
+        ("repin", lineage.repin, "Pin a run to its agent as it is installed now."),
+    ):
+        parser = noun.verb(name, act, help)
+        parser.add_argument("id", type=UUID)
+        parser.add_argument("--reason", required=True, help="why, in words")
+
+
+def _successor(noun: Noun, name: str, act: Any, help: str) -> Any:
+    parser = noun.verb(name, act, help)
+    parser.add_argument("id", type=UUID)
+    parser.add_argument("--reason", required=True, help="why, in words")
+    parser.add_argument("--goal", default="", help="another goal (the goal of the source)")
+    parser.add_argument("--title", default="", help="another title (the title of the source)")
+    parser.add_argument("--key", help="a key of your own: asking again with it gives the same run")
+    return parser
+
+
+class _Lineage:
+    """The verbs whose answer is a run."""
+
+    def __init__(self, show_run: ShowRun) -> None:
+        self._show_run = show_run
+
+    def continue_(self, asked: Asked) -> Shown | Refused:
+        return self._made(asked, run_continue(actor=asked.actor, run_id=asked["id"], wanted=_wanted(asked)))
+
+    def fork(self, asked: Asked) -> Shown | Refused:
+        wanted = _wanted(asked)
+        outcome = run_fork(actor=asked.actor, run_id=asked["id"], revision=asked["revision"], wanted=wanted)
+        return self._made(asked, outcome)
+
+    def migrate(self, asked: Asked) -> Shown | Refused:
+        outcome = checkpoint_migrate(actor=asked.actor, run_id=asked["id"], reason=asked["reason"])
+        return outcome if isinstance(outcome, Refused) else self._show_run(asked, asked["id"])
+
+    def repin(self, asked: Asked) -> Shown | Refused:
+        outcome = run_repin(actor=asked.actor, run_id=asked["id"], reason=asked["reason"])
+        return outcome if isinstance(outcome, Refused) else self._show_run(asked, asked["id"])
+
+    def _made(self, asked: Asked, outcome: Started | Refused) -> Shown | Refused:
+        if isinstance(outcome, Refused):
+            return outcome
+        answer = self._show_run(asked, outcome.run_id)
+        return Shown({**answer.record, "new": outcome.new}, answer.text)
+
+
+def _wanted(asked: Asked) -> SuccessorRequest:
+    words = {name: asked[name] for name in ("reason", "goal", "title")}
+    return SuccessorRequest(**words) if asked["key"] is None else SuccessorRequest(key=asked["key"], **words)
+
+
+def preview(asked: Asked) -> Shown | Refused:
+    """What a fork would meet."""
+    found = fork_preview(actor=asked.actor, run_id=asked["id"], revision=asked["revision"])
+    if isinstance(found, Refused):
+        return found
+    record = PreviewRecord(found).data
+    said = {
+        "begins with": "kept",
+        "reuses if proposed": "reused",
+        "is held by": "holding",
+        "is refused": "refused",
+        "reads again": "repeated",
+    }
+    lines = {words: _calls(record[name]) for words, name in said.items()}
+    return Shown(record, facts({"asks again for": f"{record['turns']} turns", **lines}))
+
+
+def _calls(calls: list[dict[str, Any]]) -> str:
+    return "\n".join(f"{call['id']} {call['status']} {call['step']}" for call in calls) or "nothing"
+
+
+def replay(asked: Asked) -> Shown:
+    """The stored outputs of a run."""
+    record = ReplayRecord(run_replay(actor=asked.actor, run_id=asked["id"])).data
+    rows = [
+        (
+            s["turn_no"],
+            s["kind"],
+            s["name"],
+            s["status"],
+            s["attempts"],
+            s["digest"][:12],
+            "yes" if s["intact"] else "NO",
+        )
+        for s in record["steps"]
+    ]
+    outputs = (f"{step['name']}: {json.dumps(step['output'], ensure_ascii=False)}" for step in record["steps"])
+    listed = table(STEP_HEADS, rows, "The run has stored nothing yet.")
+    return Shown(record, "\n".join([listed, "", *(shown(line) for line in outputs)]))

@@ -1,0 +1,125 @@
+"""What leads from one run to another, each a page: continue, fork, replay; and, after a deploy, migrate and pin anew."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from accounts.errors import Refused
+from accounts.states import Actor, Permission
+from checkpoints.selectors import current_intent, head_of
+from console.pages.acts import Act, act_page, off_reason, waits_to_supersede
+from console.pages.room import page, respond
+from runs.models import Run
+from runs.selectors import access_run, continuation_of
+from runs.states import can_continue, can_revise_goal
+from runtime.services import (
+    SuccessorRequest,
+    checkpoint_migrate,
+    fork_preview,
+    run_continue,
+    run_fork,
+    run_repin,
+    run_replay,
+)
+
+
+@page
+def continue_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /runs/<id>/continue/: go on with what an ended run left, in a new one."""
+    run = access_run(actor=actor, id=id)
+    continued = continuation_of(id)
+    why = f"Run {continued} continues it already." if continued else f"The run is {run.status}."
+    act = Act(
+        title="Continue as a new run",
+        template="pages/acts/continue.html",
+        button="Continue as a new run",
+        done="This run continues the one that ended. It is queued.",
+        off=off_reason(actor.may(Permission.START), Permission.START, can_continue(run.status) and not continued, why),
+        facts=_successor_facts(request, actor, run, head_of(id).revision),
+    )
+    return act_page(
+        request, actor, run, act, lambda reason: run_continue(actor=actor, run_id=id, wanted=_wanted(request, reason))
+    )
+
+
+@page
+def fork_page(request: HttpRequest, actor: Actor, id: UUID, revision: int) -> HttpResponseBase:
+    """GET and POST /runs/<id>/checkpoints/<revision>/fork/: begin a new run at this revision."""
+    found = fork_preview(actor=actor, run_id=id, revision=revision)
+    run = access_run(actor=actor, id=id)
+    why = found.sentence if isinstance(found, Refused) else ""
+    act = Act(
+        title=f"Fork revision {revision}",
+        template="pages/acts/fork.html",
+        button="Start the fork",
+        done=f"This run begins at revision {revision} of its source. It is queued.",
+        off=off_reason(actor.may(Permission.START), Permission.START, not why, why),
+        facts=_successor_facts(request, actor, run, revision),
+    )
+    return act_page(
+        request,
+        actor,
+        run,
+        act,
+        lambda reason: run_fork(actor=actor, run_id=id, revision=revision, wanted=_wanted(request, reason)),
+    )
+
+
+def _successor_facts(request: HttpRequest, actor: Actor, run: Run, revision: int) -> dict[str, Any]:
+    found = fork_preview(actor=actor, run_id=run.id, revision=revision)
+    intent = current_intent(run.id)
+    return {
+        "revision": revision,
+        "preview": None if isinstance(found, Refused) else found,
+        "intent": intent,
+        "goal": _goal(request) or intent.goal,
+        "key": request.POST.get("key") or str(uuid4()),
+    }
+
+
+def _goal(request: HttpRequest) -> str:
+    return request.POST.get("goal", "").replace("\r\n", "\n")
+
+
+def _wanted(request: HttpRequest, reason: str) -> SuccessorRequest:
+    """What the form asks for. Its key makes a form that is sent twice start one run."""
+    return SuccessorRequest(reason=reason, goal=_goal(request), key=request.POST.get("key") or str(uuid4()))
+
+
+@page
+def replay_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET /runs/<id>/replay/: step through what the run stored. Nothing is asked; that it was looked at is audited."""
+    run = access_run(actor=actor, id=id)
+    context = {"run": run, "replay": run_replay(actor=actor, run_id=id)}
+    return respond(request, actor, "pages/run/replay.html", context)
+
+
+@page
+def migrate_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /runs/<id>/migrate/: bring the head from an older format to the one of today."""
+    act = _upgrade(actor, id, "Migrate the checkpoint", "pages/acts/migrate.html", "Migrate", "The head is migrated.")
+    run = access_run(actor=actor, id=id)
+    return act_page(request, actor, run, act, lambda reason: checkpoint_migrate(actor=actor, run_id=id, reason=reason))
+
+
+@page
+def repin_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /runs/<id>/repin/: pin the run to its agent as it is installed now."""
+    act = _upgrade(actor, id, "Pin the run anew", "pages/acts/repin.html", "Pin it", "The run is pinned anew.")
+    run = access_run(actor=actor, id=id)
+    return act_page(request, actor, run, act, lambda reason: run_repin(actor=actor, run_id=id, reason=reason))
+
+
+def _upgrade(actor: Actor, id: UUID, title: str, template: str, button: str, done: str) -> Act:
+    run = access_run(actor=actor, id=id)
+    why = f"The run is {run.status}. This can be done only while no worker holds the run and before it has ended."
+    return Act(
+        title=title,
+        template=template,
+        button=button,
+        done=f"{done} Open waits were superseded; they are asked again at the new revision.",
+        off=off_reason(actor.may(Permission.REVISE), Permission.REVISE, can_revise_goal(run.status), why),
+        facts={"waits": waits_to_supersede(run)},
+    )

@@ -1,0 +1,103 @@
+"""Continue, fork, replay, migrate and pin anew, on every door."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from accounts.states import Role
+from approvals.models import Wait
+from runs.models import Run
+from runtime.services import run_stop
+from tests.doors.test_access import browser
+from tests.doors.world import OPERATOR, Doors, manage, person
+
+KEY = {"Idempotency-Key": "again"}
+
+
+@pytest.fixture
+def stopped(doors: Doors) -> Run:
+    """A run that was stopped while it waited for its publication."""
+    wait = doors.waiting()
+    run_stop(actor=person(OPERATOR), run_id=wait.run_id, reason="not today")
+    return Run.objects.get(id=wait.run_id, status="CANCELLED")
+
+
+def told(run_id: UUID, *names: str) -> list[Any]:
+    run = Run.objects.get(id=run_id)
+    return [getattr(run, name) for name in names]
+
+
+def test_the_api_continues_a_run_once_per_key(doors: Doors, stopped: Run) -> None:
+    path = f"/runs/{stopped.id}/continue/"
+    made = doors.api("POST", path, {"reason": "go on", "goal": "Publish it."}, **KEY)
+    assert made.status_code == 201, made.content
+    record = made.json()
+    assert made["Location"].endswith(f"/runs/{record['id']}/")
+    assert (record["origin"], record["continued_from"], record["goal"]) == ("CONTINUED", str(stopped.id), "Publish it.")
+    assert [promise["status"] for promise in record["obligations"]].count("OPEN") == 1
+    again = doors.api("POST", path, {"reason": "go on", "goal": "Publish it."}, **KEY)
+    assert (again.status_code, again.json()["id"]) == (200, record["id"])
+    other = doors.api("POST", path, {"reason": "go on"})
+    assert (other.status_code, other.json()["code"]) == (409, "ALREADY_CONTINUED")
+
+
+def test_the_api_previews_and_forks_a_revision(doors: Doors, stopped: Run) -> None:
+    path = f"/runs/{stopped.id}/checkpoints/4/fork/"
+    seen = doors.api("GET", f"{path}preview/").json()
+    assert [call["step"] for call in seen["kept"]] and seen["turns"] > 0
+    assert {call["step"] for call in seen["reused"]} >= {"send_answer_part/v1"}
+    assert not {call["id"] for call in seen["kept"]} & {call["id"] for call in seen["repeated"]}
+    made = doors.api("POST", path, {"reason": "try it differently"})
+    assert made.status_code == 201, made.content
+    assert (made.json()["forked_from"], made.json()["forked_from_revision"]) == (str(stopped.id), 4)
+
+
+def test_the_api_replays(doors: Doors, stopped: Run) -> None:
+    record = doors.api("GET", f"/runs/{stopped.id}/replay/").json()
+    assert {step["kind"] for step in record["steps"]} == {"MESSAGE", "TURN", "CALL"}
+    assert all(step["intact"] for step in record["steps"])
+    assert record["phases"][0] == {"revision": 1, "phase": "READY_TO_DECIDE"}
+
+
+@pytest.mark.parametrize(("act", "code"), [("migrate", "NOTHING_TO_MIGRATE"), ("repin", "NOTHING_TO_PIN")])
+def test_an_upgrade_that_is_not_needed_is_refused_on_every_door(
+    doors: Doors, waiting: Wait, act: str, code: str
+) -> None:
+    answer = doors.api("POST", f"/runs/{waiting.run_id}/{act}/", {"reason": "deployed"})
+    assert (answer.status_code, answer.json()["code"]) == (409, code)
+    ran = manage("runs", act, str(waiting.run_id), "--reason", "deployed", "--as", OPERATOR, "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (1, code)
+    shown = browser(OPERATOR).post(f"/runs/{waiting.run_id}/{act}/", {"reason": "deployed"})
+    assert shown.status_code == 409 and code in shown.content.decode()
+
+
+def test_the_command_line_continues_forks_and_replays(doors: Doors, stopped: Run) -> None:
+    run, by = str(stopped.id), ("--as", OPERATOR, "--json")
+    assert manage("runs", "preview-fork", run, "4", *by).json["revision"] == 4
+    forked = manage("runs", "fork", run, "4", "--reason", "try it", *by).json
+    assert (forked["origin"], forked["new"]) == ("FORKED", True)
+    continued = manage("runs", "continue", run, "--reason", "go on", "--title", "Once more", *by).json
+    assert (continued["origin"], continued["title"]) == ("CONTINUED", "Once more")
+    assert manage("runs", "replay", run, *by).json["steps"]
+    text = manage("runs", "replay", run, "--as", OPERATOR).out
+    assert "send_answer_part/v1" in text and "yes" in text
+    assert "begins with" in manage("runs", "preview-fork", run, "4", "--as", OPERATOR).out
+
+
+def test_the_pages_continue_fork_and_replay(doors: Doors, stopped: Run) -> None:
+    client, run = browser(OPERATOR), f"/runs/{stopped.id}/"
+    assert "Continue as a new run" in client.get(run).content.decode()
+    page = client.get(f"{run}checkpoints/4/fork/").content.decode()
+    assert "send_answer_part/v1" in page and "Start the fork" in page
+    forked = client.post(f"{run}checkpoints/4/fork/", {"reason": "try it", "goal": "Compare them.", "key": "k"})
+    again = client.post(f"{run}checkpoints/4/fork/", {"reason": "try it", "goal": "Compare them.", "key": "k"})
+    assert forked.status_code == 302 and forked["Location"] == again["Location"]
+    continued = client.post(f"{run}continue/", {"reason": "go on"})
+    assert continued.status_code == 302
+    assert told(UUID(continued["Location"].split("/")[2]), "origin", "continued_from_id") == ["CONTINUED", stopped.id]
+    shown = client.get(run).content.decode()
+    assert "It is continued by" in shown and "Forked at revision 4 by" in shown
+    assert "No model and no tool was asked" in client.get(f"{run}replay/").content.decode()
+    viewer = browser(f"only-{Role.VIEWER}").get(f"{run}continue/").content.decode()
+    assert "Your roles do not hold the permission" in viewer
