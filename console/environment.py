@@ -55,6 +55,8 @@ class Environment(BaseSettings):
     wait_deadline_seconds: int = 24 * 3600
     wait_validity_seconds: int = 24 * 3600
     retry_base_seconds: float = 0.5
+    retry_hold_seconds: float = 2.0
+    retry_max_seconds: float = 300.0
     max_attempts: int = 3
     fault_dir: str = ""
 

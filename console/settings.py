@@ -182,6 +182,8 @@ MAX_TAKEOVERS = ENV.max_takeovers
 WAIT_DEADLINE_SECONDS = ENV.wait_deadline_seconds
 WAIT_VALIDITY_SECONDS = ENV.wait_validity_seconds
 RETRY_BASE_SECONDS = ENV.retry_base_seconds
+RETRY_HOLD_SECONDS = ENV.retry_hold_seconds
+RETRY_MAX_SECONDS = ENV.retry_max_seconds
 MAX_ATTEMPTS = ENV.max_attempts
 FAULT_DIR = ENV.fault_dir
 

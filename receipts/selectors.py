@@ -3,11 +3,12 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import F, Max, Prefetch, QuerySet
+from django.db.models import F, Max, Prefetch, Q, QuerySet
 
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
@@ -25,8 +26,8 @@ from receipts.models import (
     Result,
     ToolCall,
 )
-from receipts.states import LIVE_CALL, UNSENT_CALL, CallStatus, ModelCallStatus, PublicationStatus
-from runs.models import Run
+from receipts.states import LIVE_CALL, UNSENT_CALL, AttemptOutcome, CallStatus, ModelCallStatus, PublicationStatus
+from runs.models import Run, RunTransition
 from runs.selectors import artifact_bytes
 
 
@@ -267,6 +268,36 @@ def open_attempts(*, run_id: UUID, before_fence: int) -> list[Attempt]:
     tool = Attempt.objects.filter(tool_call__run_id=run_id, outcome=None, fence__lt=before_fence)
     model = Attempt.objects.filter(model_call__run_id=run_id, outcome=None, fence__lt=before_fence)
     return [*tool.select_related("tool_call"), *model.select_related("model_call")]
+
+
+def lost_workers(*, run_id: UUID) -> list[dict[str, Any]]:
+    """Who was lost while it held a run, as its takeovers say: {worker, fence, taken_over_at, sending}, in order.
+
+    `sending` is what it had sent last and heard nothing of: a step name, a turn, or null.
+    """
+    leases = list(RunTransition.objects.filter(run_id=run_id, cause__in=["ACQUIRED", "TAKEOVER"]).order_by("id"))
+    lost = Attempt.objects.filter(Q(tool_call__run_id=run_id) | Q(model_call__run_id=run_id))
+    sent = list(
+        lost.filter(outcome=AttemptOutcome.NO_RESPONSE).select_related("tool_call", "model_call").order_by("id")
+    )
+    return [
+        {
+            "worker": before.actor.partition(":")[2],
+            "fence": before.fence,
+            "taken_over_at": taken.at.isoformat(),
+            "sending": _last_sent(sent, before.fence or 0, taken.fence or 0),
+        }
+        for before, taken in pairwise(leases)
+        if taken.cause == "TAKEOVER"
+    ]
+
+
+def _last_sent(attempts: Sequence[Attempt], first: int, beyond: int) -> str | None:
+    found = [attempt for attempt in attempts if first <= attempt.fence < beyond]
+    if not found:
+        return None
+    call, turn = found[-1].tool_call, found[-1].model_call
+    return call.step_name if call else f"turn {turn.turn_no}" if turn else None
 
 
 def proposals_waiting(*, call_ids: Sequence[UUID]) -> list[tuple[UUID, int, int]]:

@@ -89,10 +89,10 @@ def attempt_refused(attempt: Attempt, *, why: str, retry_in: float) -> None:
         )
 
 
-def model_call_failed(model_call_id: UUID, *, attempt_no: int, why: str) -> None:
-    """Settle a model call that the provider refused for good."""
+def model_call_failed(model_call_id: UUID, *, attempt_no: int, why: str, outcome: AttemptOutcome) -> None:
+    """Settle a model call that the provider refused for good: ERROR_FINAL, ERROR_REFUSED or CONTEXT_OVERFLOW."""
     Attempt.objects.filter(model_call_id=model_call_id, attempt_no=attempt_no, outcome=None).update(
-        outcome=AttemptOutcome.ERROR_FINAL, finished_at=ClockTimestamp(), error=why
+        outcome=outcome, finished_at=ClockTimestamp(), error=why
     )
     ModelCall.objects.filter(id=model_call_id).exclude(status=ModelCallStatus.FAILED).update(
         status=ModelCallStatus.FAILED, retry_at=None

@@ -79,9 +79,17 @@ UNSENT_CALL = frozenset({"PROPOSED", "AWAITING_APPROVAL", "RETRY_WAIT"})
 
 
 class AttemptOutcome(StrEnum):
+    """What became of one try, and so what follows (B-049).
+
+    OK: recorded. ERROR_RETRYABLE: sent again later, with backoff. ERROR_FINAL and ERROR_REFUSED: the model is told and
+    decides. CONTEXT_OVERFLOW: the request was too long. NO_RESPONSE: nobody knows; by effect class.
+    """
+
     OK = "OK"
     ERROR_RETRYABLE = "ERROR_RETRYABLE"
     ERROR_FINAL = "ERROR_FINAL"
+    ERROR_REFUSED = "ERROR_REFUSED"
+    CONTEXT_OVERFLOW = "CONTEXT_OVERFLOW"
     NO_RESPONSE = "NO_RESPONSE"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from uuid import UUID
 
 from django.conf import settings
@@ -17,7 +18,7 @@ from runs.states import Holding, RunStatus
 def lease_acquire(*, run_id: UUID, owner: str, lock_key: int | None = None) -> Holding | None:
     """Take the lease of a run that is to be continued, with a fence one higher. None when there is nothing to take.
 
-    A free lease of a QUEUED run starts it; an expired lease of a RUNNING or STOPPING run is a takeover, counted and
+    A free lease of a QUEUED run starts it, once it is due; an expired lease of a RUNNING or STOPPING run is a takeover, counted and
     recorded as a transition. Called by workers only (T16: the lease comes before the authoritative read). `lock_key` is the
     advisory lock that the caller's process holds while it lives.
     """
@@ -26,12 +27,12 @@ def lease_acquire(*, run_id: UUID, owner: str, lock_key: int | None = None) -> H
         if lease is None:
             return None
         run = Run.objects.select_for_update(no_key=True).get(id=run_id)
-        if run.status not in (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.STOPPING):
+        if run.status not in (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.STOPPING) or _still_to_come(run.due_at):
             return None
         takeover = run.status != RunStatus.QUEUED
         _take(run_id, owner, lock_key)
         status = RunStatus.RUNNING if run.status == RunStatus.QUEUED else RunStatus(run.status)
-        Run.objects.filter(id=run_id).update(status=status, takeovers=run.takeovers + int(takeover))
+        Run.objects.filter(id=run_id).update(status=status, due_at=None, takeovers=run.takeovers + int(takeover))
         RunTransition.objects.create(
             run_id=run_id,
             from_status=run.status,
@@ -43,6 +44,15 @@ def lease_acquire(*, run_id: UUID, owner: str, lock_key: int | None = None) -> H
         hint_changed(tenant_id=run.tenant_id, run_id=run_id)
         reach("inside_acquire_tx", "TAKEOVER" if takeover else "ACQUIRED")
     return Holding(run.tenant_id, run_id, owner, lease.fence + 1, takeover)
+
+
+def _still_to_come(moment: datetime | None) -> bool:
+    """True where a moment is given and the database's clock has not reached it."""
+    if moment is None:
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT %s::timestamptz > clock_timestamp()", [moment])
+        return bool(cursor.fetchone()[0])
 
 
 def _lock_takeable(run_id: UUID) -> Lease | None:
@@ -178,6 +188,4 @@ def _end(run_id: UUID, lock_key: int) -> bool:
 
 def lease_held(lease: Lease) -> bool:
     """True while somebody's unexpired lease stands, by the database's clock. Call it with the row locked."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT %s::timestamptz > clock_timestamp()", [lease.expires_at])
-        return bool(cursor.fetchone()[0])
+    return _still_to_come(lease.expires_at)

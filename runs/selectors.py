@@ -148,11 +148,12 @@ def database_now() -> datetime:
 
 
 def runs_to_look_at(limit: int = 200) -> Sequence[UUID]:
-    """Runs that a worker should look at: queued, or held under a lease that has expired."""
+    """Runs that a worker should look at: queued and due, or held under a lease that has expired."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT r.id FROM runs_run r JOIN runs_lease l ON l.run_id = r.id "
-            "WHERE (r.status = 'QUEUED' AND (l.owner IS NULL OR l.expires_at <= clock_timestamp())) "
+            "WHERE (r.status = 'QUEUED' AND (l.owner IS NULL OR l.expires_at <= clock_timestamp()) "
+            "AND (r.due_at IS NULL OR r.due_at <= clock_timestamp())) "
             "OR (r.status IN ('RUNNING', 'STOPPING') AND l.expires_at <= clock_timestamp()) "
             "ORDER BY r.created_at LIMIT %s",
             [limit],

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from receipts.states import EffectClass
+from receipts.states import AttemptOutcome, EffectClass
 from runtime.progress import Proposed
 
 Json = None | bool | int | str | list["Json"] | dict[str, "Json"]
@@ -35,9 +35,24 @@ class ArgumentsRefused(ValueError):
 class ToolFailed(Exception):
     """The remote answered that it did not do it. Final: the same call is not sent again."""
 
+    outcome: ClassVar[AttemptOutcome] = AttemptOutcome.ERROR_FINAL
+
+
+class ToolRefused(ToolFailed):
+    """The remote answered that it does not do this for us: no permission. Final; another call may do better."""
+
+    outcome: ClassVar[AttemptOutcome] = AttemptOutcome.ERROR_REFUSED
+
 
 class ToolRetryable(Exception):
-    """The remote answered that it did not do it now. The same logical call may be sent again later."""
+    """The remote answered that it did not do it now. The same logical call may be sent again later.
+
+    `retry_after`: the seconds that the remote asked us to wait, where it did.
+    """
+
+    def __init__(self, said: str, *, retry_after: float | None = None) -> None:
+        super().__init__(said)
+        self.retry_after = retry_after
 
 
 class ToolUnknown(Exception):
@@ -219,15 +234,32 @@ class ToolSpec:
 
 
 class ModelRetryable(Exception):
-    """The provider answered that it can't now (rate limit, overload)."""
+    """The provider answered that it can't now (rate limit, overload).
+
+    `retry_after`: the seconds that it asked us to wait, where it did.
+    """
+
+    def __init__(self, said: str, *, retry_after: float | None = None) -> None:
+        super().__init__(said)
+        self.retry_after = retry_after
 
 
 class ModelFailed(Exception):
     """The provider answered with a final refusal."""
 
+    outcome: ClassVar[AttemptOutcome] = AttemptOutcome.ERROR_FINAL
+
+
+class ModelRefused(ModelFailed):
+    """The provider does not answer us: the key is missing, unknown or without permission."""
+
+    outcome: ClassVar[AttemptOutcome] = AttemptOutcome.ERROR_REFUSED
+
 
 class ContextOverflow(ModelFailed):
     """The request is longer than the model can read. It was not answered; a shorter one may be (A-135)."""
+
+    outcome: ClassVar[AttemptOutcome] = AttemptOutcome.CONTEXT_OVERFLOW
 
 
 class ModelUnknown(Exception):

@@ -1,6 +1,6 @@
 """How a worker gives a run back: park it, adopt a stop and close it, fail it, settle it. Each is one transaction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -44,14 +44,16 @@ def park(
     hold_reason: HoldReason | None = None,
     detail: str = "",
     blocked: Callable[[], bool] = lambda: True,
+    evidence: Mapping[str, Any] | None = None,
 ) -> None:
     """Free the lease without ending the run (rulings 23 and 27).
 
     A stop that came meanwhile is adopted instead. The run goes to QUEUED instead when a wakeup is pending that can end
-    this state, or the blocker is gone, both read under the run's lock. A hold by a guard leaves a refusal of that guard.
+    this state, or the blocker is gone, both read under the run's lock. A hold by a guard leaves a refusal of that guard,
+    with `evidence` (JSON) beside what was found.
     """
     if _parked(holding, to, cause=cause, hold_reason=hold_reason, detail=detail, blocked=blocked):
-        _record_hold(holding, hold_reason, detail)
+        _record_hold(holding, hold_reason, {"found": detail[:500], **(evidence or {})})
 
 
 def _parked(
@@ -86,23 +88,28 @@ def _parked(
     return False
 
 
-def _record_hold(holding: Holding, hold_reason: HoldReason | None, detail: str) -> None:
+def _record_hold(holding: Holding, hold_reason: HoldReason | None, detail: dict[str, Any]) -> None:
     if hold_reason in GUARD_OF:
         refusal_record(
             tenant_id=holding.tenant_id,
             run_id=holding.run_id,
             kind=RefusalKind(hold_reason),
             fence=holding.fence,
-            detail={"found": detail[:500]},
+            detail=detail,
         )
 
 
-def give_back(holding: Holding) -> None:
-    """Queue the run again between two steps: its worker was asked to stop (X06). No takeover; a stop that came wins."""
+def give_back(holding: Holding, *, cause: str = "DRAIN", due_in: float | None = None) -> None:
+    """Queue the run again between two steps. No takeover; a stop that came wins.
+
+    DRAIN: its worker was asked to stop (X06), another one takes it at once. RETRY: it has nothing to do for `due_in` seconds;
+    nobody takes it before, and the sweep sends its hint then.
+    """
     with held_run(holding) as (run, stopping):
         if not stopping:
-            run_move(run, RunStatus.QUEUED, cause="DRAIN", actor=worker(holding), fence=holding.fence)
-            hint_run(run_id=run.id)
+            run_move(run, RunStatus.QUEUED, cause=cause, actor=worker(holding), fence=holding.fence, due_in=due_in)
+            if due_in is None:
+                hint_run(run_id=run.id)
             return
     stop(holding)
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from accounts.keys import new_id
 from receipts.selectors import RunKeys
 from receipts.statements import NewCall, NewProposal
-from receipts.states import Disposition
+from receipts.states import AttemptOutcome, Disposition
 from runs.canonical import NotCanonical, canonical, check, digest, idempotency_key, intent_key
 from runs.faults import reach
 from runtime.contracts import (
@@ -174,6 +174,8 @@ class Tried:
     failed: str = ""
     retryable: str = ""
     unknown: str = ""
+    final_as: AttemptOutcome = AttemptOutcome.ERROR_FINAL
+    retry_after: float | None = None
     took_ms: int = 0
 
 
@@ -193,9 +195,9 @@ def _run(tool: Tool, context: ToolContext, args: Arguments) -> Tried:
         reach("after_response", tool.key)
         return Tried(outcome=outcome, value=canonical(outcome.value))
     except ToolFailed as error:
-        return Tried(failed=_said(error))
+        return Tried(failed=_said(error), final_as=error.outcome)
     except ToolRetryable as error:
-        return Tried(retryable=_said(error))
+        return Tried(retryable=_said(error), retry_after=error.retry_after)
     except ToolUnknown as error:
         return Tried(unknown=_said(error))
     except NotCanonical as error:
@@ -225,6 +227,8 @@ class Asking:
     again: str = ""
     unknown: str = ""
     failed: str = ""
+    final_as: AttemptOutcome = AttemptOutcome.ERROR_FINAL
+    retry_after: float | None = None
     took_ms: int = 0
 
 
@@ -240,11 +244,11 @@ def _ask(gateway: Gateway, request: ModelRequest) -> Asking:
         proposals = [{"tool": call.tool, "arguments": call.arguments} for call in turn.proposals]
         return Asking(turn=turn, body=canonical({"text": turn.text, "proposals": proposals}))
     except ModelRetryable as error:
-        return Asking(again=_said(error))
+        return Asking(again=_said(error), retry_after=error.retry_after)
     except ModelUnknown as error:
         return Asking(unknown=_said(error))
     except ModelFailed as error:
-        return Asking(failed=_said(error))
+        return Asking(failed=_said(error), final_as=error.outcome)
     except NotCanonical as error:
         return Asking(failed=f"the answer can't be stored: {_said(error)}")
     except Exception as error:  # noqa: BLE001 - a bug of a gateway or a planner ends the run with its reason, not the worker

@@ -16,6 +16,7 @@ from checkpoints.selectors import Position, load_head, unknown_saves
 from checkpoints.services import head_lock_soon, saves_probe
 from receipts.selectors import (
     calls_in_lineage,
+    lost_workers,
     proposals_waiting,
     result_bytes,
     run_keys,
@@ -47,15 +48,24 @@ def restore(holding: Holding, heartbeat: Heartbeat) -> Session | None:
         settle_run(holding)
         return None
     if run.takeovers > run.max_takeovers:
-        park(
-            holding,
-            RunStatus.HELD,
-            cause="TAKEOVER_LIMIT",
-            hold_reason=HoldReason.TAKEOVER_LIMIT,
-            detail=f"it was taken over {run.takeovers} times without getting on",
-        )
+        _hold_often_taken(holding, run)
         return None
     return _guarded(holding, heartbeat, run)
+
+
+def _hold_often_taken(holding: Holding, run: Any) -> None:
+    """Hold a run whose workers are lost again and again (X07), with the list of who was lost, when, and on what."""
+    evidence = lost_workers(run_id=run.id)
+    on_the_wire = [lost["sending"] for lost in evidence if lost["sending"]]
+    last = f", the last time while {on_the_wire[-1]} was on the wire" if on_the_wire else ""
+    park(
+        holding,
+        RunStatus.HELD,
+        cause="TAKEOVER_LIMIT",
+        hold_reason=HoldReason.TAKEOVER_LIMIT,
+        detail=f"It was taken over {run.takeovers} times without getting on{last}.",
+        evidence={"lost": evidence},
+    )
 
 
 def settle_lost_attempts(holding: Holding) -> bool:

@@ -113,6 +113,8 @@ ATTEMPT: Mapping[str, Sign] = {
     AttemptOutcome.OK: Sign("clear", "done", "Answered", "nobody", over=True),
     AttemptOutcome.ERROR_RETRYABLE: Sign("caution", "retry", "Answered: not now", "the clock", over=True),
     AttemptOutcome.ERROR_FINAL: Sign("stop", "failed", "Answered: no", "nobody", over=True),
+    AttemptOutcome.ERROR_REFUSED: Sign("stop", "denied", "Answered: not for us", "nobody", over=True),
+    AttemptOutcome.CONTEXT_OVERFLOW: Sign("stop", "failed", "Answered: the request is too long", "nobody", over=True),
     AttemptOutcome.NO_RESPONSE: Sign("unknown", "unknown", "No stored answer", "see the call"),
 }
 

@@ -50,6 +50,7 @@ class Run(models.Model):
     max_takeovers = models.IntegerField(db_default=5)
     created_by = models.CharField(max_length=200)
     created_at = models.DateTimeField(db_default=ClockTimestamp())
+    due_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     end_reason = models.CharField(max_length=500, db_default="")
     settlement = models.JSONField(null=True)
@@ -101,6 +102,7 @@ class Run(models.Model):
                 | (~Q(status="HELD") & Q(hold_reason=None)),
                 name="run_held_has_reason",
             ),
+            models.CheckConstraint(condition=Q(due_at=None) | Q(status="QUEUED"), name="run_due_is_queued"),
             models.CheckConstraint(
                 condition=Q(status__in=sorted(ENDED_RUN), ended_at__isnull=False)
                 | Q(status__in=sorted(LIVE_RUN), ended_at__isnull=True),

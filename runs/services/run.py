@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -179,15 +180,18 @@ def run_move(
     fence: int | None = None,
     hold_reason: HoldReason | None = None,
     detail: str = "",
+    due_in: float | None = None,
 ) -> None:
     """Move the status of a locked run and record the transition. The database refuses an illegal move.
 
     A holder (`fence` given) that gives the run back frees the lease with it, and so does the end of a run, which settles
-    or voids its open stop too. `detail` says why it is held or has ended.
+    or voids its open stop too. `detail` says why it is held or has ended; a run that is queued with `due_in` seconds is not
+    taken before they have passed.
     """
     ended = to in ENDED_RUN
     changed = Run.objects.filter(id=run.id, status=run.status).update(
         status=to,
+        due_at=None if due_in is None else ClockTimestamp() + timedelta(seconds=due_in),
         hold_reason=hold_reason,
         hold_detail=detail if to == RunStatus.HELD else "",
         ended_at=ClockTimestamp() if ended else None,

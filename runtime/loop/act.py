@@ -17,7 +17,7 @@ from checkpoints.statements import save_params
 from checkpoints.states import NotSaved, Phase, Trigger
 from receipts.selectors import call_now, unsent_calls
 from receipts.services import attempt_find, attempt_lost, attempt_refused
-from receipts.states import CallStatus, EffectClass
+from receipts.states import AttemptOutcome, CallStatus, EffectClass
 from runs.canonical import canonical, digest
 from runs.errors import LeaseLost, connection_lost
 from runs.faults import reach
@@ -26,6 +26,7 @@ from runs.live import hint_changed
 from runs.services import budget_hold_unknown, budget_settle, refusal_record
 from runs.statements import Purse, fence_params
 from runs.states import RefusalKind
+from runtime.backoff import backoff, wait_for_retry
 from runtime.contracts import PriorResult, ToolContext, ToolOutcome
 from runtime.ending import held_run, stop
 from runtime.hosts import Tried, try_tool
@@ -48,14 +49,26 @@ def await_result(session: Session) -> bool:
     session.heartbeat.allow(max(sending.tool.timeout_seconds for sending in wave))
     session.heartbeat.prove_held()
     session.sent |= {(sending.call_id, sending.attempt) for sending in wave}
-    if _record_all(session, wave):
+    recorded = _record_all(session, wave)
+    if recorded.stopping or session.heartbeat.stop_seen:
         stop(session.holding)
         return False
-    return True
+    return wait_for_retry(session, recorded.pause)
 
 
-def _record_all(session: Session, wave: list[Sending]) -> bool:
-    """Record every answer as it comes. Returns whether a stop is in the way of what follows.
+@dataclass
+class _Recorded:
+    """How the answers of a wave were recorded so far. `lost`: why nothing can be written any more; `pause`: for how many
+    seconds the calls that were answered with “not now” have to wait.
+    """
+
+    stopping: bool = False
+    pause: float = 0.0
+    lost: Exception | None = None
+
+
+def _record_all(session: Session, wave: list[Sending]) -> _Recorded:
+    """Record every answer as it comes. Returns whether a stop is in the way of what follows, and the wait before it.
 
     Once the lease is lost, the answers that still come are kept as evidence only; once the connection to the database is
     lost, they are kept in hand.
@@ -70,18 +83,7 @@ def _record_all(session: Session, wave: list[Sending]) -> bool:
             _refuse_late(session, sending, tried)
     if recorded.lost is not None:
         raise recorded.lost
-    if recorded.pause:
-        session.heartbeat.pause(recorded.pause)
-    return recorded.stopping or session.heartbeat.stop_seen
-
-
-@dataclass
-class _Recorded:
-    """How the answers of a wave were recorded so far. `lost`: why nothing can be written any more; `pause`: seconds."""
-
-    stopping: bool = False
-    pause: float = 0.0
-    lost: Exception | None = None
+    return recorded
 
 
 def _record_one(session: Session, sending: Sending, tried: Tried, recorded: _Recorded) -> None:
@@ -132,7 +134,7 @@ def _unknown(session: Session, sending: Sending, why: str) -> None:
 
 def _again(session: Session, sending: Sending, tried: Tried) -> float:
     """It was answered “not now”: the same logical call is tried again after this many seconds."""
-    delay: float = settings.RETRY_BASE_SECONDS * 2 ** (sending.attempt - 1)
+    delay = backoff(sending.attempt, asked=tried.retry_after)
     with held_run(session.holding) as (run, _):
         attempt = attempt_find(receipt_id=sending.call_id, attempt_no=sending.attempt)
         attempt_refused(attempt, why=tried.retryable, retry_in=delay)
@@ -309,7 +311,7 @@ def _result_params(session: Session, sending: Sending, tried: Tried) -> dict[str
         "call_status": "SUCCEEDED" if outcome else "FAILED",
         "call_error": outcome.remark if outcome else tried.failed,
         "call_external_ref": outcome.external_ref if outcome else None,
-        "try_outcome": "OK" if outcome else "ERROR_FINAL",
+        "try_outcome": AttemptOutcome.OK if outcome else tried.final_as,
         "result_ok": outcome is not None,
         "result_value": sealed_body(key_id=session.key_id, plain=plain),
         "result_digest": digest(plain),

@@ -22,6 +22,7 @@ from runs.faults import reach
 from runs.live import hint_changed
 from runs.services import budget_hold_unknown, budget_settle
 from runs.statements import Purse, fence_params
+from runtime.backoff import backoff, wait_for_retry
 from runtime.contracts import ModelRequest, ModelTurn, Tool
 from runtime.conversation import call_answer
 from runtime.ending import fail, held_run
@@ -136,14 +137,14 @@ def _ask(session: Session) -> bool:
 
 def _no_turn(session: Session, asked: Asked, answer: Asking) -> bool:
     """Record a try that gave no turn. A model call changes nothing outside, so it is asked again (F05)."""
-    used = time_used(session, answer.took_ms)
+    used, delay = time_used(session, answer.took_ms), backoff(asked.attempt, asked=answer.retry_after)
     with held_run(session.holding) as (run, _):
         attempt = attempt_find(receipt_id=asked.id, attempt_no=asked.attempt)
         if answer.failed:
-            model_call_failed(asked.id, attempt_no=asked.attempt, why=answer.failed)
+            model_call_failed(asked.id, attempt_no=asked.attempt, why=answer.failed, outcome=answer.final_as)
             budget_settle(run_id=run.id, receipt_id=asked.id, attempt_no=asked.attempt, used=used)
         elif answer.again:
-            attempt_refused(attempt, why=answer.again, retry_in=_backoff(asked.attempt))
+            attempt_refused(attempt, why=answer.again, retry_in=delay)
             budget_settle(run_id=run.id, receipt_id=asked.id, attempt_no=asked.attempt, used=used)
         else:
             attempt_lost(attempt, why=answer.unknown)
@@ -152,13 +153,7 @@ def _no_turn(session: Session, asked: Asked, answer: Asking) -> bool:
         why = answer.failed or answer.again or answer.unknown
         fail(session.holding, f"the model gave no turn {asked.turn_no} after {asked.attempt} attempts: {why}")
         return False
-    session.heartbeat.pause(_backoff(asked.attempt))
-    return True
-
-
-def _backoff(attempt: int) -> float:
-    seconds: float = settings.RETRY_BASE_SECONDS * 2 ** (attempt - 1)
-    return seconds
+    return wait_for_retry(session, delay)
 
 
 def _seal(session: Session, asked: Asked, turn: ModelTurn, answer: Asking) -> bool:

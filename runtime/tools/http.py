@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 
 from runs.faults import reach
-from runtime.contracts import ToolContext, ToolFailed, ToolRetryable, ToolUnknown
+from runtime.contracts import ToolContext, ToolFailed, ToolRefused, ToolRetryable, ToolUnknown
+from runtime.retry_after import retry_after
 
 MAX_ANSWER_BYTES = 1024 * 1024
 SAID = 200
@@ -16,10 +17,11 @@ SAID = 200
 
 @dataclass(frozen=True)
 class Answer:
-    """A complete answer: its status and its body."""
+    """A complete answer: its status, its body, and the seconds that it asked us to wait, where it did."""
 
     status: int
     body: bytes
+    retry_after: float | None = None
 
     def object(self) -> dict[str, Any]:
         """The body as a JSON object. Raises ToolUnknown if it is none: sent, and the answer says nothing."""
@@ -61,7 +63,7 @@ def send(
                 method, url, params=params, content=body, headers=headers, extensions={"trace": _traced}
             ) as response,
         ):
-            return Answer(response.status_code, _read(response, deadline))
+            return Answer(response.status_code, _read(response, deadline), retry_after(response.headers))
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise ToolRetryable(f"No connection to {url}: {error}. Nothing was sent.") from error
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
@@ -92,14 +94,16 @@ def _read(response: httpx.Response, deadline: float) -> bytes:
 def refuse_unless_done(answer: Answer, *, reading: bool) -> None:
     """Turn an answer that isn't a 2xx into its typed outcome.
 
-    429 and 503 say: not done now. Any other 4xx says: not done. Anything else leaves open whether it was done; a
+    429 and 503 say: not done now. 401 and 403 say: not for us. Any other 4xx says: not done. Anything else leaves open whether it was done; a
     reading changes nothing, so there a 5xx may simply be asked again.
     """
     if 200 <= answer.status < 300:
         return
     said = f"{answer.status}: {answer.said()}"
     if answer.status in (429, 503) or (reading and answer.status >= 500):
-        raise ToolRetryable(f"The other side can't now ({said}).")
+        raise ToolRetryable(f"The other side can't now ({said}).", retry_after=answer.retry_after)
+    if answer.status in (401, 403):
+        raise ToolRefused(f"The other side does not let us ({said}).")
     if 400 <= answer.status < 500:
         raise ToolFailed(f"The other side refused ({said}).")
     raise ToolUnknown(f"The answer does not say whether it was done ({said}).")

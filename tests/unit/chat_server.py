@@ -20,6 +20,7 @@ class ChatServer:
     url: str = ""
     status: int = 200
     body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
     requests: list[dict[str, Any]] = field(default_factory=list)
     plays: Callable[[dict[str, Any]], None] | None = None
     keys: list[str] = field(default_factory=list)
@@ -69,6 +70,8 @@ def chat_server() -> Iterator[ChatServer]:
                 return
             self.send_response(chat.status)
             self.send_header("Content-Type", "application/json")
+            for name, value in chat.headers.items():
+                self.send_header(name, value)
             self.send_header("Content-Length", str(len(chat.body)))
             self.end_headers()
             self.wfile.write(chat.body)

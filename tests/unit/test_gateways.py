@@ -12,12 +12,21 @@ from pytest_django import Settings
 
 from runs.canonical import canonical
 from runtime.agents.fund_comparison import FundComparison
-from runtime.contracts import ModelFailed, ModelRequest, ModelRetryable, ModelUnknown, ProposedCall
+from runtime.contracts import (
+    ContextOverflow,
+    ModelFailed,
+    ModelRefused,
+    ModelRequest,
+    ModelRetryable,
+    ModelUnknown,
+    ProposedCall,
+)
 from runtime.gateways import gateway
 from runtime.gateways.openai_compatible import OpenAICompatibleGateway
 from runtime.gateways.scripted import ScriptedGateway
 from runtime.gateways.secrets import SecretMissing, resolve
 from runtime.gateways.translation import UNREADABLE, shortened
+from runtime.retry_after import retry_after
 from runtime.tools.finish import FINISH
 from runtime.tools.registry import tool_spec
 from tests.unit.chat_server import ChatServer, chat_server
@@ -127,7 +136,8 @@ def test_text_that_no_store_takes_is_written_out(chat: ChatServer) -> None:
         (429, ModelRetryable),
         (503, ModelRetryable),
         (400, ModelFailed),
-        (401, ModelFailed),
+        (401, ModelRefused),
+        (403, ModelRefused),
         (404, ModelFailed),
         (500, ModelUnknown),
         (502, ModelUnknown),
@@ -142,6 +152,46 @@ def test_each_try_is_one_request_and_its_outcome_is_typed(
     with pytest.raises(error):
         openai(chat).ask(request())
     assert len(chat.requests) == 1
+
+
+def test_a_busy_provider_says_how_long_to_wait(chat: ChatServer) -> None:
+    chat.status, chat.headers = 429, {"Retry-After": "7"}
+    with pytest.raises(ModelRetryable) as busy:
+        openai(chat).ask(request())
+    assert busy.value.retry_after == 7
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "This model's maximum context length is 8192 tokens.", "code": None},
+        {"message": "too much", "code": "context_length_exceeded"},
+        {"message": "prompt is too long: 9000 tokens > 8192", "type": "invalid_request_error"},
+    ],
+)
+def test_a_request_that_is_too_long_is_a_class_of_its_own(chat: ChatServer, error: dict[str, Any]) -> None:
+    """A-135: neither a failure to save nor a refusal of anything else."""
+    chat.status, chat.body = 400, json.dumps({"error": error}).encode()
+    with pytest.raises(ContextOverflow):
+        openai(chat).ask(request())
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "120"}, 120.0),
+        ({"Retry-After": " 0 "}, 0.0),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 GMT", "Date": "Wed, 21 Oct 2026 07:28:00 GMT"}, 30.0),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:27:00 GMT", "Date": "Wed, 21 Oct 2026 07:28:00 GMT"}, 0.0),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 GMT"}, None),
+        ({"Retry-After": "-5"}, None),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "9" * 400}, 999_999_999.0),
+        ({}, None),
+    ],
+)
+def test_what_an_answer_asks_to_wait_is_read_without_our_clock(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
 
 
 def test_no_answer_in_time_is_unknown(chat: ChatServer) -> None:

@@ -109,7 +109,7 @@ SELECT r.id, r.title, r.status, r.hold_reason, r.hold_detail, l.expires_at,
 FROM runs_run r JOIN runs_lease l ON l.run_id = r.id
 WHERE r.tenant_id = %(tenant)s AND (r.status = 'HELD'
    OR EXISTS (SELECT FROM runs_sweepfailure f WHERE f.run_id = r.id)
-   OR (r.status = 'QUEUED' AND (SELECT max(t.at) FROM runs_runtransition t WHERE t.run_id = r.id)
+   OR (r.status = 'QUEUED' AND r.due_at IS NULL AND (SELECT max(t.at) FROM runs_runtransition t WHERE t.run_id = r.id)
        < clock_timestamp() - %(untaken)s * interval '1 second')
    OR (r.status IN ('RUNNING', 'STOPPING') AND l.expires_at < clock_timestamp()))
 ORDER BY since LIMIT %(limit)s"""

@@ -57,6 +57,9 @@ CAUSES = {
     "ACQUIRED": "{who} took the lease",
     "REFENCED": "{who} raised its fence and read the run anew",
     "TAKEOVER": "{who} took over from a worker that fell silent",
+    "DRAIN": "{who} was asked to stop, and gave the run back",
+    "RETRY": "Told “not now”: queued until the next try is due",
+    "CAP_RAISED": "{who} raised a cap",
 }
 
 

@@ -36,6 +36,8 @@ def head_line(rows: RunRows) -> SafeString | str:
         return _held(rows)
     if run.status == "WAITING":
         return _waiting(rows)
+    if run.due_at:
+        return format_html("The other side said “not now”. It is tried again {}.", when(run.due_at))
     open_attempt = next((a for a in reversed(rows.attempts) if a.outcome is None), None)
     if open_attempt:
         return _sent(open_attempt, run.status)
