@@ -7,12 +7,13 @@ UP_ARGS ?=
 TEST_ARGS ?=
 SEEDS ?= 1
 CELLS ?=
+POSTGRES ?=
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.txt
 
 .DEFAULT_GOAL := run
-.PHONY: run test test-engine test-console test-browser test-matrix check screenshots install install-dev lock
+.PHONY: run test test-engine test-console test-browser test-contract test-matrix check screenshots install install-dev lock
 
 run: install
 	@$(BIN)/python manage.py up $(UP_ARGS)
@@ -29,13 +30,17 @@ endif
 
 # The two halves of the suite: each starts servers of its own.
 test-engine:
-	$(BIN)/python -m pytest -m "not matrix" tests/scenarios tests/engine
+	$(BIN)/python -m pytest -m "not matrix" tests/scenarios tests/engine tests/contract
 
 test-console:
-	$(BIN)/python -m pytest -m "not matrix" --ignore tests/scenarios --ignore tests/engine
+	$(BIN)/python -m pytest -m "not matrix" --ignore tests/scenarios --ignore tests/engine --ignore tests/contract
 
 test-browser: install-dev
 	$(BIN)/python -m pytest -m "browser and not matrix" $(TEST_ARGS)
+
+# The contract of the store, on the embedded server or, with POSTGRES=15, on Debian's.
+test-contract: install-dev
+	$(if $(POSTGRES),SIGNALBOX_POSTGRES_BIN=/usr/lib/postgresql/$(POSTGRES)/bin) $(BIN)/python -m pytest tests/contract $(TEST_ARGS)
 
 # SEEDS="1 2 3": the crash matrix once for each. CELLS="P16-F2 P17-F1": only these of its cells, and nothing else.
 test-matrix: export MATRIX_SEEDS = $(SEEDS)

@@ -1,4 +1,7 @@
-"""The receipts app's parts of a worker's step: seal a turn, record proposals and calls, dispatch, record a result."""
+"""The receipts app's parts of a worker's step: seal a turn, record proposals and calls, dispatch, record a result.
+
+A fence is proved for one run: each part touches only what belongs to that run, whatever id it is given.
+"""
 
 import base64
 import json
@@ -16,7 +19,7 @@ sealed AS (
     SET status = 'SEALED', response_digest = %(turn_digest)s, response_id = %(turn_response_id)s,
         input_tokens = %(turn_input)s, output_tokens = %(turn_output)s, sealed_at = clock_timestamp(),
         sealed_fence = done.fence
-    FROM done WHERE m.id = %(turn_id)s AND m.status = 'DISPATCHED' RETURNING m.id),
+    FROM done WHERE m.id = %(turn_id)s AND m.run_id = done.run_id AND m.status = 'DISPATCHED' RETURNING m.id),
 sealed_try AS (
     UPDATE receipts_attempt a
     SET outcome = 'OK', finished_at = clock_timestamp(), response_digest = %(turn_digest)s
@@ -56,7 +59,8 @@ sent AS (
     SET status = 'DISPATCHED', attempts = s.attempt, retry_at = NULL
     FROM done, jsonb_to_recordset(%(sendings)s::jsonb)
          AS s(call uuid, attempt int, timeout double precision, authorised_by text)
-    WHERE t.id = s.call AND t.attempts = s.attempt - 1 AND t.status = ANY(%(sent_from)s::text[])
+    WHERE t.id = s.call AND t.run_id = done.run_id AND t.attempts = s.attempt - 1
+      AND t.status = ANY(%(sent_from)s::text[])
     RETURNING t.id, t.attempts, s.timeout, s.authorised_by),
 tried AS (
     INSERT INTO receipts_attempt (tool_call_id, attempt_no, fence, deadline_at, authorised_by)
@@ -77,7 +81,8 @@ RESULT = """
 answered AS (
     UPDATE receipts_toolcall t
     SET status = %(call_status)s, error = %(call_error)s, external_ref = %(call_external_ref)s
-    FROM done WHERE t.id = %(call)s AND t.status = 'DISPATCHED' RETURNING t.id, t.idempotency_key, t.tool),
+    FROM done WHERE t.id = %(call)s AND t.run_id = done.run_id AND t.status = 'DISPATCHED'
+    RETURNING t.id, t.idempotency_key, t.tool),
 answered_try AS (
     UPDATE receipts_attempt a
     SET outcome = %(try_outcome)s, error = %(call_error)s, finished_at = clock_timestamp(),
@@ -120,7 +125,8 @@ ASK_AGAIN = """
 asked AS (
     UPDATE receipts_modelcall m SET status = 'DISPATCHED', attempts = m.attempts + 1, retry_at = NULL,
         request_digest = %(ask_digest)s
-    FROM asking WHERE m.id = %(ask_id)s AND m.status IN ('UNCERTAIN', 'RETRY_WAIT') RETURNING m.id, m.attempts),
+    FROM asking WHERE m.id = %(ask_id)s AND m.run_id = asking.run_id AND m.status IN ('UNCERTAIN', 'RETRY_WAIT')
+    RETURNING m.id, m.attempts),
 asked_try AS (
     INSERT INTO receipts_attempt (model_call_id, attempt_no, fence, deadline_at, authorised_by)
     SELECT asked.id, asked.attempts, asking.fence, clock_timestamp() + %(ask_timeout)s * interval '1 second', 'agent'
