@@ -32,3 +32,15 @@ class RetryOnEndedRun(Refused):
     """Nothing was stored. The run has ended, so the call can't be sent again; say whether it happened without a retry."""
 
     code = "RETRY_ON_ENDED_RUN"
+
+
+class ContradictionClosed(Refused):
+    """Nothing was changed. This flag was already closed, by {by} at {at}."""
+
+    code = "CONTRADICTION_CLOSED"
+
+
+class NothingContradicted(Refused):
+    """Nothing was stored. Nothing is accepted about this call that {says} would speak against, or you have said so already."""
+
+    code = "NOTHING_CONTRADICTED"

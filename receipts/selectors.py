@@ -16,6 +16,7 @@ from accounts.states import Actor, Permission
 from receipts.models import (
     Attempt,
     Claim,
+    Contradiction,
     Effect,
     ModelCall,
     Proposal,
@@ -26,9 +27,20 @@ from receipts.models import (
     Result,
     ToolCall,
 )
-from receipts.states import LIVE_CALL, UNSENT_CALL, AttemptOutcome, CallStatus, ModelCallStatus, PublicationStatus
-from runs.models import Run, RunTransition
+from receipts.states import (
+    LIVE_CALL,
+    UNSENT_CALL,
+    AttemptOutcome,
+    CallStatus,
+    EffectClass,
+    EvidenceSource,
+    ModelCallStatus,
+    PublicationStatus,
+    Verdict,
+)
+from runs.models import Refusal, Run, RunTransition
 from runs.selectors import artifact_bytes
+from runs.states import RefusalKind
 
 
 def calls_visible(actor: Actor) -> QuerySet[ToolCall]:
@@ -175,6 +187,12 @@ def runs_held_by_lineage(limit: int = 200) -> list[tuple[UUID, UUID]]:
         return [(run_id, call_id) for run_id, call_id in cursor.fetchall()]
 
 
+def final_verdict(call: ToolCall) -> Reconciliation | None:
+    """The verdict on a call's newest attempt that says whether it happened, or None. There is one at most."""
+    said = Reconciliation.objects.filter(tool_call=call, seen_attempts=call.attempts)
+    return said.exclude(verdict=Verdict.PROCEED_UNKNOWN).first()
+
+
 def verdicts_on(call_id: UUID) -> int:
     """How many verdicts a call has."""
     return Reconciliation.objects.filter(tool_call_id=call_id).count()
@@ -259,8 +277,10 @@ def last_turn_sent(*, run_id: UUID) -> int:
 
 
 def blocking_unknown(*, run_id: UUID) -> ToolCall | None:
-    """A call of unknown outcome that blocks the run, or None."""
-    return ToolCall.objects.filter(run_id=run_id, status=CallStatus.UNCERTAIN, blocking=True).first()
+    """A call that keeps its run held: its outcome is unknown, or evidence speaks against sending it again."""
+    unknown = Q(status=CallStatus.UNCERTAIN, blocking=True)
+    doubted = Q(status=CallStatus.RETRY_WAIT, contradicted=True)
+    return ToolCall.objects.filter(unknown | doubted, run_id=run_id).first()
 
 
 def open_attempts(*, run_id: UUID, before_fence: int) -> list[Attempt]:
@@ -312,6 +332,72 @@ def unsent_calls(*, ids: Sequence[UUID], but: UUID | None = None) -> bool:
     if not others:
         return False
     return ToolCall.objects.filter(id__in=others, status__in=["PROPOSED", "AWAITING_APPROVAL"]).exists()
+
+
+def accepted_outcome(call: ToolCall, attempt_no: int) -> Verdict | None:
+    """What was accepted about whether one attempt of a call with an effect happened: EXECUTED, NOT_EXECUTED, or None.
+
+    A verdict speaks of all attempts that it has seen. EXECUTED says of one attempt that it happened only where there was
+    no other one; a stored failure says that no attempt happened.
+    """
+    if call.effect_class == EffectClass.READ_ONLY:
+        return None
+    final = Reconciliation.objects.filter(tool_call=call, seen_attempts__gte=attempt_no)
+    verdict = final.exclude(verdict=Verdict.PROCEED_UNKNOWN).order_by("seen_attempts").first()
+    if verdict is not None and (verdict.verdict == Verdict.NOT_EXECUTED or verdict.seen_attempts == 1):
+        return Verdict(verdict.verdict)
+    result = call_result(call)
+    return Verdict.NOT_EXECUTED if verdict is None and result is not None and not result.ok else None
+
+
+def late_answers(call: ToolCall) -> list[Refusal]:
+    """Answers that came after their worker had lost its lease: evidence that was not accepted (T29), the oldest first."""
+    late = Refusal.objects.filter(run_id=call.run_id, subject_id=call.id, kind=RefusalKind.LATE_RESULT)
+    return list(late.order_by("id"))
+
+
+def contradictions_visible(actor: Actor) -> QuerySet[Contradiction]:
+    """The flags of the actor's tenant; none without the permission to read."""
+    if not actor.may(Permission.READ):
+        return Contradiction.objects.none()
+    return Contradiction.objects.filter(tenant_id=actor.tenant_id)
+
+
+def access_contradiction(*, actor: Actor, id: UUID) -> Contradiction:
+    """The flag with this id in the actor's tenant. Raises NotFound."""
+    flag = contradictions_visible(actor).select_related("tool_call__run").filter(id=id).first()
+    if flag is None:
+        raise NotFound
+    return flag
+
+
+def contradiction_now(id: UUID) -> Contradiction:
+    """A flag as it is stored now, for an act that has locked its call."""
+    return Contradiction.objects.get(id=id)
+
+
+def doubt_answered(call: ToolCall, source: EvidenceSource) -> bool:
+    """Whether a person has already closed a flag of this source about the newest attempt: it is not raised again."""
+    flags = Contradiction.objects.filter(tool_call=call, attempt_no=call.attempts, source=source)
+    return flags.filter(closed_at__isnull=False).exists()
+
+
+def key_still_known(call: ToolCall, *, window_seconds: float, margin_seconds: float) -> bool:
+    """Whether the other side still knows the key of every attempt in doubt, by the database's clock (T04).
+
+    In doubt are attempts without an answer that no verdict speaks of. The window runs from the first of them; the margin
+    is the time that another try may take.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT coalesce(bool_and(a.dispatched_at + %s * interval '1 second' "
+            "> clock_timestamp() + %s * interval '1 second'), true) "
+            "FROM receipts_attempt a WHERE a.tool_call_id = %s AND a.outcome = 'NO_RESPONSE' AND a.attempt_no > "
+            "(SELECT coalesce(max(r.seen_attempts), 0) FROM receipts_reconciliation r "
+            "WHERE r.tool_call_id = a.tool_call_id AND r.verdict <> 'PROCEED_UNKNOWN')",
+            [window_seconds, margin_seconds, call.id],
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def journal_entry(call: ToolCall) -> Effect | None:

@@ -15,6 +15,7 @@ from accounts.selectors import current_data_key, sealed_body
 from receipts.models import (
     Attempt,
     Claim,
+    Contradiction,
     Effect,
     ModelCall,
     Publication,
@@ -24,11 +25,13 @@ from receipts.models import (
     Result,
     ToolCall,
 )
-from receipts.selectors import result_bytes
+from receipts.selectors import accepted_outcome, result_bytes
 from receipts.states import (
     UNSENT_CALL,
     AttemptOutcome,
     CallStatus,
+    Closing,
+    EvidenceSource,
     FollowUp,
     ModelCallStatus,
     PublicationStatus,
@@ -319,3 +322,68 @@ def call_await_approval(call: ToolCall) -> None:
 def call_lock(id: UUID) -> ToolCall:
     """Lock a call, after lease, run, head and obligation (ruling 37)."""
     return ToolCall.objects.select_for_update(no_key=True).get(id=id)
+
+
+@dataclass(frozen=True)
+class Against:
+    """Something that speaks of one attempt of a call: whether it happened, and how one knows."""
+
+    attempt_no: int
+    source: EvidenceSource
+    says: Verdict
+    evidence: str
+    external_ref: str | None
+    raised_by: str
+
+
+def contradiction_raise(call: ToolCall, against: Against) -> Contradiction | None:
+    """Raise a flag where evidence speaks against what was accepted (T38). The call must be locked.
+
+    It flips nothing. While it is open, the call is not sent again: DISPATCH asks for it on the call's own row. Returns
+    None where nothing is contradicted or where the same source has an open flag already.
+    """
+    accepted = accepted_outcome(call, against.attempt_no)
+    if accepted is None or accepted == against.says:
+        return None
+    same = Contradiction.objects.filter(tool_call=call, attempt_no=against.attempt_no, source=against.source)
+    if same.filter(closed_at=None).exists():
+        return None
+    ToolCall.objects.filter(id=call.id).update(contradicted=True)
+    return Contradiction.objects.create(tenant_id=call.tenant_id, tool_call=call, accepted=accepted, **vars(against))
+
+
+def contradiction_close(flag: Contradiction, *, closing: Closing, reason: str, actor: str) -> None:
+    """Close a flag on a person's word. The call, which must be locked, may be sent again once no flag of it is open."""
+    Contradiction.objects.filter(id=flag.id, closed_at=None).update(
+        closing=closing, closing_reason=reason, closed_by=actor, closed_at=ClockTimestamp()
+    )
+    if not Contradiction.objects.filter(tool_call_id=flag.tool_call_id, closed_at=None).exists():
+        ToolCall.objects.filter(id=flag.tool_call_id).update(contradicted=False)
+
+
+def call_give_up(call: ToolCall, *, why: str, actor: str, reason: str) -> None:
+    """A person has a retry not sent after all: the outcome counts as unknown, and the run goes on without it.
+
+    The verdict before stays as it was given. The call must be locked and RETRY_WAIT.
+    """
+    call_doubt(call, why=why)
+    ToolCall.objects.filter(id=call.id).update(blocking=False)
+    Reconciliation.objects.create(
+        tool_call=call,
+        verdict=Verdict.PROCEED_UNKNOWN,
+        follow_up=FollowUp.NONE,
+        method="HUMAN",
+        seen_attempts=call.attempts,
+        evidence=reason,
+        actor=actor,
+    )
+
+
+def call_doubt(call: ToolCall, *, why: str) -> None:
+    """A call that waited for its next try may not be tried without a person after all: its outcome counts as unknown."""
+    ToolCall.objects.filter(id=call.id, status=CallStatus.RETRY_WAIT).update(
+        status=CallStatus.UNCERTAIN, retry_at=None, error=why
+    )
+    Publication.objects.filter(tool_call=call, status=PublicationStatus.DISPATCHED).update(
+        status=PublicationStatus.UNCERTAIN, changed_at=ClockTimestamp()
+    )

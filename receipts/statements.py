@@ -61,6 +61,7 @@ sent AS (
          AS s(call uuid, attempt int, timeout double precision, authorised_by text)
     WHERE t.id = s.call AND t.run_id = done.run_id AND t.attempts = s.attempt - 1
       AND t.status = ANY(%(sent_from)s::text[])
+      AND NOT t.contradicted
     RETURNING t.id, t.attempts, s.timeout, s.authorised_by),
 tried AS (
     INSERT INTO receipts_attempt (tool_call_id, attempt_no, fence, deadline_at, authorised_by)

@@ -67,6 +67,7 @@ CALL_MOVES: Moves = [
     ("RETRY_WAIT", "DISPATCHED"),
     ("RETRY_WAIT", "FAILED"),
     ("RETRY_WAIT", "CANCELLED"),
+    ("RETRY_WAIT", "UNCERTAIN"),
     ("UNCERTAIN", "DISPATCHED"),
     ("UNCERTAIN", "SUCCEEDED"),
     ("UNCERTAIN", "FAILED"),
@@ -121,6 +122,22 @@ class FollowUp(StrEnum):
     NONE = "NONE"
     RETRY = "RETRY"
     FAIL = "FAIL"
+
+
+class EvidenceSource(StrEnum):
+    """Where evidence against what was accepted comes from."""
+
+    LATE_RESULT = "LATE_RESULT"
+    PROBE = "PROBE"
+    HUMAN = "HUMAN"
+
+
+class Closing(StrEnum):
+    """How a person closes a contradiction: the retry is sent all the same, it is given up, or the flag is only noted."""
+
+    SEND_AGAIN = "SEND_AGAIN"
+    DO_NOT_SEND = "DO_NOT_SEND"
+    NOTED = "NOTED"
 
 
 class PublicationStatus(StrEnum):

@@ -139,6 +139,8 @@ class Tool(Protocol):
     description: ClassVar[str]
     effect_class: ClassVar[EffectClass]
     timeout_seconds: ClassVar[float]
+    # How long the other side of an IDEMPOTENT tool tells a repetition by its key; counted from the first try in doubt.
+    window_seconds: ClassVar[float]
     arguments: ClassVar[type[Arguments]]
     # "" or the outside channel that it publishes a report version to; the draft is recorded before it is asked for.
     publishes: ClassVar[str]

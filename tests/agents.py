@@ -162,6 +162,7 @@ class Again(_ToldTool):
 
     key: ClassVar[str] = "again"
     effect_class: ClassVar[EffectClass] = EffectClass.IDEMPOTENT
+    window_seconds: ClassVar[float] = 600.0
 
 
 class Asked(_ToldTool):

@@ -3,7 +3,18 @@
 from django.urls import path, re_path
 from drf_spectacular.views import SpectacularJSONAPIView
 
-from console.api import calls, checkpoints, commitments, lineage, memory, obligations, reports, runs, waits
+from console.api import (
+    calls,
+    checkpoints,
+    commitments,
+    contradictions,
+    lineage,
+    memory,
+    obligations,
+    reports,
+    runs,
+    waits,
+)
 from console.api.view import Missing
 
 app_name = "api"
@@ -46,6 +57,13 @@ urlpatterns = [
     path("calls/<uuid:id>/reconcile/", calls.CallVerdict.as_view(), name="call-reconcile"),
     path("reports/<uuid:id>/", reports.ReportVersions.as_view(), name="report"),
     path("reports/<uuid:id>/versions/<int:version>/", reports.OneReportVersion.as_view(), name="report-version"),
+    path("calls/<uuid:id>/contradict/", contradictions.CallContradiction.as_view(), name="call-contradict"),
+    path("contradictions/", contradictions.Contradictions.as_view(), name="contradictions"),
+    path(
+        "contradictions/<uuid:id>/close/",
+        contradictions.ContradictionClosing.as_view(),
+        name="contradiction-close",
+    ),
     path("workspaces/", memory.Workspaces.as_view(), name="workspaces"),
     path("workspaces/<uuid:id>/progress/", memory.WorkspaceProgressList.as_view(), name="workspace-progress"),
     path("memory/", memory.Memory.as_view(), name="memory"),

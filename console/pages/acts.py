@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from accounts.errors import Refused
+from accounts.errors import Invalid, Refused
 from accounts.states import Actor, Permission
 from approvals.models import Wait
 from approvals.states import LIVE_WAIT
@@ -19,14 +19,18 @@ from checkpoints.selectors import access_commitment, access_obligation, current_
 from checkpoints.states import can_release, can_withdraw
 from console.pages.amounts import budget_lines, capped_units
 from console.pages.room import page, respond
-from receipts.selectors import outcome_counts
+from receipts.selectors import access_call, access_contradiction, outcome_counts
+from receipts.states import CallStatus, Closing, Verdict
 from runs.models import Budget, Run
 from runs.selectors import access_run
 from runs.states import can_raise_cap, can_retry_resume, can_revise_goal, can_settle
 from runtime.services import (
+    EvidenceGiven,
     Started,
     budget_raise,
+    call_contradict,
     commitment_withdraw,
+    contradiction_settle,
     goal_revise,
     obligation_release,
     run_end_settled,
@@ -177,6 +181,64 @@ def waits_to_supersede(run: Run) -> list[Wait]:
     """The waits that a new goal takes back."""
     live = Wait.objects.filter(run=run, status__in=sorted(LIVE_WAIT)).select_related("tool_call", "decision")
     return list(live.defer("tool_call__args").order_by("opened_at"))
+
+
+@page
+def call_flag(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /calls/<id>/contradict/: give evidence against what was accepted about a call."""
+    call = access_call(actor=actor, id=id)
+    says, ref = request.POST.get("says", ""), request.POST.get("external_ref", "")
+    act = Act(
+        title="Give evidence against what was accepted",
+        template="pages/acts/contradict.html",
+        button="Raise the flag",
+        done="The flag is raised. Nothing was flipped.",
+        off=off_reason(actor.may(Permission.RECONCILE), Permission.RECONCILE, True, ""),
+        facts={"call": call, "speaks": True, "says": says, "external_ref": ref},
+    )
+    return act_page(request, actor, call.run, act, lambda reason: _contradict(actor, id, says, reason, ref))
+
+
+def _contradict(actor: Actor, call_id: UUID, says: str, evidence: str, ref: str) -> object | Refused:
+    if says not in (Verdict.EXECUTED, Verdict.NOT_EXECUTED):
+        return Invalid({"field": "what you saw", "reason": "choose whether it happened."})
+    return call_contradict(actor=actor, call_id=call_id, said=EvidenceGiven(Verdict(says), evidence, ref))
+
+
+@page
+def contradiction(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /contradictions/<id>/close/: close a flag; where a retry waits, say whether it is sent."""
+    flag = access_contradiction(actor=actor, id=id)
+    waits = flag.tool_call.status == CallStatus.RETRY_WAIT
+    chosen = request.POST.get("closing", "")
+    act = Act(
+        title="Evidence speaks against what was accepted",
+        template="pages/acts/contradiction.html",
+        button="Close the flag",
+        done="The flag is closed.",
+        off=off_reason(
+            actor.may(Permission.RECONCILE),
+            Permission.RECONCILE,
+            flag.closed_at is None,
+            f"It is closed already: {flag.closing}.",
+        ),
+        facts={"flag": flag, "waits": waits, "closings": _closings(waits, chosen)},
+    )
+    return act_page(request, actor, flag.tool_call.run, act, lambda reason: _close(actor, id, chosen, reason))
+
+
+def _closings(waits: bool, chosen: str) -> list[tuple[str, str, bool]]:
+    """(value, words, chosen) of the ways to close a flag. None is chosen for the person where something is sent."""
+    if not waits:
+        return [(Closing.NOTED, "Noted", True)]
+    ways = ((Closing.SEND_AGAIN, "Send it again"), (Closing.DO_NOT_SEND, "Do not send it"))
+    return [(way, words, way == chosen) for way, words in ways]
+
+
+def _close(actor: Actor, id: UUID, chosen: str, reason: str) -> object | Refused:
+    if chosen not in set(Closing):
+        return Invalid({"field": "how", "reason": "choose one; none is chosen for you."})
+    return contradiction_settle(actor=actor, contradiction_id=id, closing=Closing(chosen), reason=reason)
 
 
 @page

@@ -3,13 +3,16 @@
 from typing import Any
 
 from django.db.models import Prefetch, QuerySet, prefetch_related_objects
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.codec import BodyChanged
-from receipts.models import Attempt, Effect, Publication, Reconciliation, Result, ToolCall
-from receipts.selectors import call_arguments, result_bytes
+from console.records.contradictions import ContradictionRecord
+from receipts.models import Attempt, Contradiction, Effect, Publication, Reconciliation, Result, ToolCall
+from receipts.selectors import call_arguments, late_answers, result_bytes
 from receipts.states import AttemptOutcome, CallStatus, EffectClass, FollowUp, PublicationStatus, ResultSource, Verdict
 from runs.canonical import digest, parse
+from runs.models import Refusal
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any] | None:
@@ -117,6 +120,17 @@ class PublicationRecord(serializers.Serializer[Publication]):
     changed_at = serializers.DateTimeField()
 
 
+class LateRecord(serializers.Serializer[Refusal]):
+    """An answer that came after its worker had lost its lease. Evidence that was not accepted; it decides nothing."""
+
+    at = serializers.DateTimeField()
+    attempt_no = serializers.IntegerField(source="detail.attempt")
+    outcome = serializers.CharField(source="detail.outcome", default=None)
+    said = serializers.CharField(source="detail.said", default="")
+    external_ref = serializers.CharField(source="detail.external_ref", default=None)
+    digest = serializers.CharField(source="evidence_digest")
+
+
 class CallDetail(CallRecord):
     """A call with its tries, its result and effect, and every verdict on it."""
 
@@ -125,6 +139,12 @@ class CallDetail(CallRecord):
     effect = EffectRecord(allow_null=True)
     publication = PublicationRecord(allow_null=True)
     verdicts = VerdictRecord(source="reconciliations", many=True)
+    late_answers = serializers.SerializerMethodField()
+    contradictions = ContradictionRecord(many=True)
+
+    @extend_schema_field(LateRecord(many=True))
+    def get_late_answers(self, call: ToolCall) -> list[dict[str, Any]]:
+        return [LateRecord(row).data for row in late_answers(call)]
 
 
 def call_rows(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
@@ -136,6 +156,7 @@ def call_with_parts(call: ToolCall) -> ToolCall:
     """A call with what its detail needs, in a fixed number of queries."""
     parts: list[Any] = [
         Prefetch("tries", Attempt.objects.order_by("attempt_no")),
+        Prefetch("contradictions", Contradiction.objects.select_related("tool_call").order_by("raised_at", "id")),
         Prefetch("reconciliations", Reconciliation.objects.order_by("at", "id")),
         *("result", "effect", "publication"),
     ]

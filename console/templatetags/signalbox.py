@@ -113,6 +113,12 @@ def lamp(status: str, machine: str) -> str:
 
 
 @register.filter
+def happened(verdict: str) -> str:
+    """A verdict in words."""
+    return {"EXECUTED": "it happened", "NOT_EXECUTED": "it did not happen"}.get(verdict, verdict)
+
+
+@register.filter
 def person(label: str) -> SafeString:
     """Who did it, from a stored label: `person:mo` reads `mo`, `worker:3` stays as it is."""
     return text.exact(label.removeprefix("person:"), one_line=True)

@@ -23,14 +23,14 @@ from runs.errors import LeaseLost, connection_lost
 from runs.faults import reach
 from runs.leases import lease_lock
 from runs.live import hint_changed
-from runs.services import budget_hold_unknown, budget_settle, refusal_record
+from runs.services import budget_hold_unknown, budget_settle
 from runs.statements import Purse, fence_params
-from runs.states import RefusalKind
 from runtime.backoff import backoff, wait_for_retry
 from runtime.contracts import PriorResult, ToolContext, ToolOutcome
 from runtime.ending import held_run, stop
 from runtime.hosts import Tried, try_tool
 from runtime.loop.budget import model_reserve, time_used, tool_reserve, tool_used
+from runtime.loop.late import refuse_late
 from runtime.loop.local import store_rows, with_progress_checked, writes_rows
 from runtime.loop.think import ask_params
 from runtime.loop.unknown import settle
@@ -80,7 +80,7 @@ def _record_all(session: Session, wave: list[Sending]) -> _Recorded:
         if recorded.lost is None:
             _record_one(session, sending, tried, recorded)
         elif isinstance(recorded.lost, LeaseLost):
-            _refuse_late(session, sending, tried)
+            refuse_late(session, sending, tried)
     if recorded.lost is not None:
         raise recorded.lost
     return recorded
@@ -260,24 +260,9 @@ def _commit_result(session: Session, sending: Sending, tried: Tried, statement: 
         if not written.done:
             transaction.set_rollback(True)
     if not written.held:
-        _refuse_late(session, sending, tried)
+        refuse_late(session, sending, tried)
         raise LeaseLost
     return written
-
-
-def _refuse_late(session: Session, sending: Sending, tried: Tried) -> None:
-    """A worker that lost its lease changes nothing; its answer is kept as evidence that was not accepted (T29)."""
-    if tried.unknown:
-        return
-    refusal_record(
-        tenant_id=session.run.tenant_id,
-        run_id=session.run.id,
-        kind=RefusalKind.LATE_RESULT,
-        fence=session.holding.fence,
-        subject_id=sending.call_id,
-        evidence_digest=digest(_plain(tried)),
-        detail={"attempt": sending.attempt},
-    )
 
 
 def _plain(tried: Tried) -> bytes:

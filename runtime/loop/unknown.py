@@ -9,9 +9,25 @@ from approvals.selectors import approval_lapsed
 from checkpoints.envelope import ResultRef
 from checkpoints.services import contract_now, head_lock, obligation_fulfil, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
-from receipts.selectors import calls_of, journal_entry, last_verdict, result_bytes, unsent_calls
-from receipts.services import VerdictGiven, call_fail, call_lock, verdict_store
-from receipts.states import CallStatus, EffectClass, FollowUp, Verdict
+from receipts.selectors import (
+    calls_of,
+    doubt_answered,
+    journal_entry,
+    key_still_known,
+    last_verdict,
+    result_bytes,
+    unsent_calls,
+)
+from receipts.services import (
+    Against,
+    VerdictGiven,
+    call_doubt,
+    call_fail,
+    call_lock,
+    contradiction_raise,
+    verdict_store,
+)
+from receipts.states import CallStatus, EffectClass, EvidenceSource, FollowUp, Verdict
 from runs.services import budget_settle_held
 from runs.states import HoldReason, RunStatus
 from runtime.contracts import ToolOutcome
@@ -30,7 +46,7 @@ def settle(session: Session) -> bool:
     """
     open_calls = _open_calls(session)
     for call in open_calls:
-        if _given_up(session, call) or _probed(session, call):
+        if _given_up(session, call) or _probed(session, call) or _window_over(session, call):
             return True
     again = [Going(call, by) for call in open_calls if (by := _word_for_another_try(session, call))]
     if again:
@@ -66,8 +82,10 @@ def _open_calls(session: Session) -> list[Any]:
 
 def _word_for_another_try(session: Session, call: Any) -> str | None:
     """On whose word a call may be sent again now, or None. READ_ONLY is repeated under the same id, IDEMPOTENT with the
-    same key; whatever else has an unknown outcome is not repeated (T04).
+    same key while its window lasts; whatever else has an unknown outcome is not repeated (T04).
     """
+    if call.contradicted:
+        return None
     if call.status == CallStatus.RETRY_WAIT:
         verdict = _verdict_on_newest_try(call)
         if verdict is not None and verdict.method == "HUMAN":
@@ -75,7 +93,7 @@ def _word_for_another_try(session: Session, call: Any) -> str | None:
         return "probe" if verdict else "policy:retry"
     if call.effect_class == EffectClass.READ_ONLY:
         return "policy:read-only"
-    if call.effect_class == EffectClass.IDEMPOTENT and not _tried_often(session, call):
+    if call.effect_class == EffectClass.IDEMPOTENT and not _tried_often(session, call) and _key_known(session, call):
         return "policy:idempotent"
     return None
 
@@ -96,10 +114,38 @@ def _hold(session: Session, open_calls: Sequence[Any]) -> bool:
         RunStatus.HELD,
         cause="UNCERTAIN_CALL",
         hold_reason=HoldReason.UNCERTAIN_CALL,
-        detail=f"Nobody knows whether {open_calls[0].step_name} happened.",
-        blocked=lambda: any(_still_unknown(call) for call in calls_of(ids=ids).values()),
+        detail=_why_held(session, next((call for call in open_calls if call.contradicted), open_calls[0])),
+        blocked=lambda: any(_needs_a_person(call) for call in calls_of(ids=ids).values()),
     )
     return False
+
+
+def _why_held(session: Session, call: Any) -> str:
+    if call.contradicted:
+        return f"Evidence speaks against what was said of {call.step_name}."
+    why = f"Nobody knows whether {call.step_name} happened."
+    if call.effect_class == EffectClass.IDEMPOTENT and not _key_known(session, call):
+        return f"{why} The time in which its key may be sent again is over."
+    return why
+
+
+def _needs_a_person(call: Any) -> bool:
+    return _still_unknown(call) or bool(call.status == CallStatus.RETRY_WAIT and call.contradicted)
+
+
+def _key_known(session: Session, call: Any) -> bool:
+    """Whether the other side of an IDEMPOTENT call still tells a repetition by its key (T04)."""
+    tool, _ = bound_tool(session, call)
+    return key_still_known(call, window_seconds=tool.window_seconds, margin_seconds=tool.timeout_seconds)
+
+
+def _window_over(session: Session, call: Any) -> bool:
+    """Take back a retry that would come after its window, while an earlier try of it is in doubt. A person has to look."""
+    if call.status != CallStatus.RETRY_WAIT or call.effect_class != EffectClass.IDEMPOTENT or _key_known(session, call):
+        return False
+    with held_run(session.holding):
+        call_doubt(call_lock(call.id), why="its window was over before the next try")
+    return True
 
 
 def _still_unknown(call: Any) -> bool:
@@ -125,16 +171,20 @@ def _given_up(session: Session, call: Any) -> bool:
 
 
 def _probed(session: Session, call: Any) -> bool:
-    """Look whether the key of a QUERYABLE call was executed. False where that can't be told.
+    """Look whether the key of a QUERYABLE call was executed, before anything is sent again (A-106). False where that can't
+    be told, or where it agrees with a person who has the call sent again.
 
-    The fence of this lease is newer than the attempt's, so nothing can still land. What a person said meanwhile stands.
+    The fence of this lease is newer than the attempt's, so nothing can still land. What a person said meanwhile stands:
+    a finding against it raises a flag and flips nothing (T38).
     """
-    if call.status != CallStatus.UNCERTAIN or call.effect_class != EffectClass.QUERYABLE:
+    if call.effect_class != EffectClass.QUERYABLE or not (_still_unknown(call) or _on_a_persons_word(call)):
         return False
     tool, args = bound_tool(session, call)
     session.heartbeat.allow(tool.timeout_seconds)
     here = session.context(sending_of(call, tool, args, attempt=call.attempts))
     found = _journaled(call) if tool.local else try_probe(tool, here, args)
+    if call.status == CallStatus.RETRY_WAIT:
+        return isinstance(found, ToolOutcome) and _flagged(session, call, found)
     if found is None:
         return False
     given = _finding(found, last=call.attempts >= settings.MAX_ATTEMPTS)
@@ -145,6 +195,22 @@ def _probed(session: Session, call: Any) -> bool:
             happened = given.verdict == Verdict.EXECUTED
             budget_settle_held(run_id=run.id, receipt_id=call.id, last_attempt=call.attempts, spent=happened)
     return True
+
+
+def _on_a_persons_word(call: Any) -> bool:
+    """Whether a call waits to be sent again because a person says that it did not happen, and no probe was told otherwise."""
+    if call.status != CallStatus.RETRY_WAIT or call.contradicted or doubt_answered(call, EvidenceSource.PROBE):
+        return False
+    verdict = _verdict_on_newest_try(call)
+    return bool(verdict is not None and verdict.method == "HUMAN")
+
+
+def _flagged(session: Session, call: Any, found: ToolOutcome) -> bool:
+    """Raise the flag that the probe has found what a person says did not happen."""
+    evidence = f"the probe found the key: {found.target}".rstrip(": ")
+    against = Against(call.attempts, EvidenceSource.PROBE, Verdict.EXECUTED, evidence, found.external_ref, "probe")
+    with held_run(session.holding):
+        return contradiction_raise(call_lock(call.id), against) is not None
 
 
 def _journaled(call: Any) -> ToolOutcome | bool:

@@ -6,6 +6,7 @@ transaction of its own after the refused one has ended (ruling 14). Locks go in 
 
 from runtime.descent import Preview
 from runtime.services.budget import CAP_LIMIT, CapRaised, budget_raise
+from runtime.services.contradict import EvidenceGiven, Flagged, call_contradict, contradiction_settle
 from runtime.services.descend import SuccessorRequest, fork_preview, run_continue, run_fork
 from runtime.services.goal import GoalRevised, RunUnreadable, goal_revise
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
@@ -25,6 +26,8 @@ __all__ = [
     "NAME_LIMIT",
     "REASON_LIMIT",
     "CapRaised",
+    "EvidenceGiven",
+    "Flagged",
     "GoalRevised",
     "InputRefused",
     "Preview",
@@ -46,9 +49,11 @@ __all__ = [
     "VerdictRequest",
     "Withdrawn",
     "budget_raise",
+    "call_contradict",
     "call_reconcile",
     "checkpoint_migrate",
     "commitment_withdraw",
+    "contradiction_settle",
     "fork_preview",
     "goal_revise",
     "lines_of",

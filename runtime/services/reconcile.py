@@ -13,9 +13,16 @@ from checkpoints.services import (
     obligation_fulfil,
 )
 from receipts.errors import AttemptsMoved, NotUncertain, RetryNeedsApprover, RetryOnEndedRun, VerdictGiven
-from receipts.selectors import access_call, blocking_unknown, last_turn_sent, last_verdict
+from receipts.selectors import (
+    access_call,
+    blocking_unknown,
+    final_verdict,
+    last_turn_sent,
+    last_verdict,
+    late_answers,
+)
 from receipts.services import VerdictGiven as GivenVerdict
-from receipts.services import call_lock, verdict_store
+from receipts.services import call_lock, contradiction_raise, verdict_store
 from receipts.states import FollowUp, Verdict, can_reconcile
 from runs.canonical import digest
 from runs.faults import reach
@@ -34,6 +41,7 @@ from runs.states import (
     WakeupCause,
 )
 from runs.wakeups import hint_run
+from runtime.loop.late import against
 from runtime.services.guards import (
     REASON_LIMIT,
     audit,
@@ -103,7 +111,8 @@ def _reconcile(actor: Actor, run_id: UUID, call_id: UUID, said: VerdictRequest) 
         obligation_fulfil(run_id=run_id, step_name=call.step_name, call_id=call_id)
     if said.verdict != Verdict.PROCEED_UNKNOWN and not call.blocking and run.status not in ENDED_RUN:
         _tell(run, call, given)
-    _wake_reconciled(run, call_id, row)
+    _flag_late_answers(call)
+    wake_reconciled(run, f"recon:{call_id}:{row.id}", actor=row.actor)
     audit(actor, "call.reconcile", "call", call_id, _verdict_detail(said, run_id, call.attempts))
     call.refresh_from_db(fields=["status"])
     return Reconciled(call_id, str(said.verdict), str(call.status))
@@ -130,14 +139,22 @@ def _verdict_detail(said: VerdictRequest, run_id: UUID, attempts: int) -> dict[s
     }
 
 
-def _wake_reconciled(run: Any, call_id: UUID, row: Any) -> None:
+def _flag_late_answers(call: Any) -> None:
+    """A verdict against an answer that came late is stored, and flagged: its retry waits until a person has looked (T38)."""
+    for row in late_answers(call):
+        if "outcome" in row.detail:
+            contradiction_raise(call, against(row.detail["attempt"], row.detail, str(row.fence)))
+
+
+def wake_reconciled(run: Any, dedupe_key: str, *, actor: str) -> None:
+    """Write the wakeup of a run after an act on one of its calls; queue the run if no call keeps it held any more."""
     if run.status in ENDED_RUN:
         hint_changed(tenant_id=run.tenant_id, run_id=run.id)
         return
-    wake(run, WakeupCause.RECONCILED, f"recon:{call_id}:{row.id}")
+    wake(run, WakeupCause.RECONCILED, dedupe_key)
     held_by_call = run.status == RunStatus.HELD and run.hold_reason == HoldReason.UNCERTAIN_CALL
     if held_by_call and blocking_unknown(run_id=run.id) is None:
-        run_move(run, RunStatus.QUEUED, cause="RECONCILED", actor=row.actor)
+        run_move(run, RunStatus.QUEUED, cause="RECONCILED", actor=actor)
         hint_run(run_id=run.id)
 
 
@@ -158,10 +175,11 @@ def _verdict_refusal(actor: Actor, said: VerdictRequest) -> Refused | None:
 
 
 def _verdict_too_late(call: Any, run: Any, said: VerdictRequest) -> Refused | None:
-    before = last_verdict(call)
+    before = final_verdict(call) or last_verdict(call)
     if before is not None and before.seen_attempts != call.attempts:
         before = None  # it was said of an earlier attempt
-    if before is not None and (not can_reconcile(call.status) or before.verdict == said.verdict):
+    final = before is not None and before.verdict != Verdict.PROCEED_UNKNOWN
+    if before is not None and (final or not can_reconcile(call.status) or before.verdict == said.verdict):
         by = before.actor.partition(":")[2]
         return VerdictGiven({"by": by, "verdict": before.verdict, "at": f"{before.at:%Y-%m-%d %H:%M:%S} UTC"})
     if not can_reconcile(call.status):

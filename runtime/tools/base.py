@@ -12,6 +12,7 @@ class PlainTool:
     """A tool that completes nothing, publishes nothing and can't be probed. Subclasses give the rest."""
 
     publishes: ClassVar[str] = ""
+    window_seconds: ClassVar[float] = 0.0
     local: ClassVar[bool] = False
     look: ClassVar[tuple[tuple[str, str], ...]] = ()
 

@@ -82,6 +82,7 @@ class PublishReportOnce(PublishReport):
 
     key: ClassVar[str] = "publish_report_idempotent"
     effect_class: ClassVar[EffectClass] = EffectClass.IDEMPOTENT
+    window_seconds: ClassVar[float] = 3600.0
 
 
 class PublishReportQueryable(PublishReport):

@@ -51,6 +51,7 @@ def definition_hash(tool: Tool) -> str:
         "version": tool.version,
         "effect_class": tool.effect_class.value,
         "timeout_seconds": str(tool.timeout_seconds),
+        "window_seconds": str(tool.window_seconds),
         "schema": tool.arguments.model_json_schema(),
     }
     return digest(canonical(definition))

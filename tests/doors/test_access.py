@@ -25,7 +25,7 @@ from checkpoints.models import Checkpoint, Commitment, Intent, Obligation
 from console.asgi import application
 from console.management.noun import Noun
 from console.routing import websocket_urlpatterns
-from receipts.models import Reconciliation, ReportVersion, ToolCall
+from receipts.models import Contradiction, Reconciliation, ReportVersion, ToolCall
 from runs.models import ControlRequest, Run, Wakeup
 from runs.services import workspace_open
 from tests.doors.world import OPERATOR, STRANGER, Doors, manage
@@ -66,6 +66,9 @@ RELEASE = Act(Permission.RELEASE, {"reason": " "})
 WITHDRAW = Act(Permission.REVISE, {"reason": " "})
 DECIDE = Act(Permission.DECIDE, {"verdict": "APPROVE", **STALE})
 RECONCILE = Act(Permission.RECONCILE, {"verdict": "EXECUTED", "evidence": " "})
+FLAG = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " ", "reason": " "})
+FLAG_BODY = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " "})
+CLOSE_FLAG = Act(Permission.RECONCILE, {"closing": "NOTED", "reason": " "})
 
 ROUTES = {
     "healthz": Route("open"),
@@ -99,6 +102,8 @@ ROUTES = {
     "reports": Route("page"),
     "report": Route("page", "report"),
     "report-download": Route("page", "version"),
+    "call-contradict": Route("page", "call", FLAG),
+    "contradiction-close": Route("page", "contradiction", CLOSE_FLAG),
     "workspaces": Route("page"),
     "workspace": Route("page", "workspace"),
     "memory": Route("page"),
@@ -132,6 +137,9 @@ ROUTES = {
     "api:report-version": Route("api", "version"),
     "api:commitments": Route("api"),
     "api:commitment-withdraw": Route("api", "commitment", WITHDRAW),
+    "api:call-contradict": Route("api", "call", FLAG_BODY),
+    "api:contradictions": Route("api"),
+    "api:contradiction-close": Route("api", "contradiction", CLOSE_FLAG),
     "api:workspaces": Route("api"),
     "api:workspace-progress": Route("api", "workspace"),
     "api:memory": Route("api"),
@@ -186,6 +194,9 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("checkpoints", "show"): Verb("checkpoint"),
     ("checkpoints", "diff"): Verb("difference"),
     ("reports", "show"): Verb("run of a report"),
+    ("calls", "contradict"): Verb("call", ("--says", "EXECUTED", "--evidence", " "), Permission.RECONCILE),
+    ("contradictions", "list"): Verb(""),
+    ("contradictions", "close"): Verb("contradiction", ("--how", "NOTED", "--reason", " "), Permission.RECONCILE),
     ("workspaces", "list"): Verb(""),
     ("workspaces", "show"): Verb("workspace"),
     ("memory", "list"): Verb(""),
@@ -269,7 +280,10 @@ class Things:
             sorted(ToolCall.objects.values_list("id", "status")),
             sorted(Obligation.objects.values_list("id", "status")),
             sorted(Commitment.objects.values_list("id", "status")),
-            [model.objects.count() for model in (Decision, Reconciliation, ControlRequest, Intent, Checkpoint, Wakeup)],
+            [
+                model.objects.count()
+                for model in (Decision, Contradiction, Reconciliation, ControlRequest, Intent, Checkpoint, Wakeup)
+            ],
         ]
 
 
@@ -279,6 +293,16 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
     term = Commitment.objects.filter(run=waiting.run_id)[0]
     version = ReportVersion.objects.filter(run=completed).latest("version_no")
     run = waiting.run_id
+    flag = Contradiction.objects.create(
+        tenant=doors.tenant,
+        tool_call=unknown,
+        attempt_no=1,
+        source="HUMAN",
+        accepted="EXECUTED",
+        says="NOT_EXECUTED",
+        evidence="Nothing is there.",
+        raised_by="person:operator",
+    )
     workspace = workspace_open(tenant_id=doors.tenant.id, title="A long research")
     named: dict[str, dict[str, Any]] = {
         "agent": {"agent": "nobody"},
@@ -294,6 +318,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         "report": {"id": version.report_id},
         "version": {"id": version.report_id, "version": version.version_no},
         "workspace": {"id": workspace.id},
+        "contradiction": {"id": flag.id},
     }
     ids = (
         run,

@@ -9,13 +9,13 @@ from console.records import records_of
 from console.records.calls import CallDetail, CallRecord, call_rows, call_with_parts
 from receipts.selectors import access_call, calls_visible
 from receipts.states import CallStatus, FollowUp, Verdict
-from runtime.services import VerdictRequest, call_reconcile
+from runtime.services import EvidenceGiven, VerdictRequest, call_contradict, call_reconcile
 
 HEADS = ("ID", "STATUS", "RUN", "STEP", "EFFECT CLASS", "ATTEMPTS")
 
 
 class Command(Noun):
-    help = "Tool calls: list, show, reconcile."
+    help = "Tool calls: list, show, reconcile, contradict."
     noun: ClassVar[str] = "call"
 
     def add_verbs(self) -> None:
@@ -32,6 +32,12 @@ class Command(Noun):
         saying.add_argument("--external-ref", default="", help="what the other side calls it")
         then = [FollowUp.RETRY, FollowUp.FAIL]
         saying.add_argument("--then", type=str.upper, choices=then, default=FollowUp.NONE, help="after NOT_EXECUTED")
+
+        speaking = self.verb("contradict", self.contradict, "Give evidence against what was accepted about a call.")
+        speaking.add_argument("id", type=UUID)
+        speaking.add_argument("--says", type=str.upper, choices=[Verdict.EXECUTED, Verdict.NOT_EXECUTED], required=True)
+        speaking.add_argument("--evidence", required=True, help="how you know, in words")
+        speaking.add_argument("--external-ref", default="", help="what the other side calls it")
 
     def list(self, asked: Asked) -> Shown:
         calls = call_rows(calls_visible(asked.actor)).order_by("-created_at", "-id")
@@ -54,6 +60,11 @@ class Command(Noun):
         outcome = call_reconcile(actor=asked.actor, call_id=asked["id"], said=said)
         return outcome if isinstance(outcome, Refused) else self.show(asked)
 
+    def contradict(self, asked: Asked) -> Shown | Refused:
+        said = EvidenceGiven(Verdict(asked["says"]), asked["evidence"], asked["external_ref"])
+        outcome = call_contradict(actor=asked.actor, call_id=asked["id"], said=said)
+        return outcome if isinstance(outcome, Refused) else self.show(asked)
+
 
 def _text(call: dict[str, Any]) -> str:
     result = call["result"]
@@ -73,6 +84,13 @@ def _text(call: dict[str, Any]) -> str:
             "error": call["error"],
             "external ref": call["external_ref"],
             "result": f"{result['origin']}\n{document(result['value'])}" if result else "",
+            "late": "\n".join(
+                f"{one['outcome']} {one['said']} {one['external_ref'] or ''}" for one in call["late_answers"]
+            ),
+            "flags": "\n".join(
+                f"{one['id']} {one['origin']} says {one['says']} {one['closing'] or '(open)'}"
+                for one in call["contradictions"]
+            ),
             "verdicts": "\n".join(_verdict(one) for one in call["verdicts"]),
         }
     )

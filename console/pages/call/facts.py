@@ -10,7 +10,8 @@ from accounts.states import Actor, Permission
 from approvals.models import Wait
 from checkpoints.models import Obligation
 from console.pages.stored import Stored, stored_arguments, stored_result
-from receipts.models import Attempt, Effect, Publication, Reconciliation, Result, ToolCall
+from receipts.models import Attempt, Contradiction, Effect, Publication, Reconciliation, Result, ToolCall
+from receipts.selectors import accepted_outcome
 from receipts.states import CallStatus, can_reconcile
 from runs.models import BudgetEntry, Lease, Refusal, RunTransition
 from runs.selectors import database_now
@@ -63,6 +64,16 @@ class CallFacts:
         """The newest refused writes about this call, among them late answers: evidence, not results."""
         rows = Refusal.objects.filter(run_id=self.call.run_id, subject_id=self.call.id)
         return list(rows.order_by("-id")[:REFUSED])[::-1]
+
+    @cached_property
+    def flags(self) -> list[Contradiction]:
+        """Evidence against what was accepted, the oldest first."""
+        return list(Contradiction.objects.filter(tool_call=self.call).order_by("raised_at", "id"))
+
+    @cached_property
+    def may_contradict(self) -> bool:
+        """Whether something is accepted about its newest attempt that this person may speak against."""
+        return self.actor.may(Permission.RECONCILE) and accepted_outcome(self.call, self.call.attempts) is not None
 
     @cached_property
     def effect(self) -> Effect | None:

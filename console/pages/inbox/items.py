@@ -1,4 +1,4 @@
-"""What needs a person, as ranked items. Three kinds: calls of unknown outcome, open waits, held runs."""
+"""What needs a person, as ranked items: contradictions, calls of unknown outcome, open waits, held runs."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,8 +12,8 @@ from approvals.models import Wait
 from approvals.selectors import waits_visible
 from approvals.states import WaitStatus
 from console.pages import signs
-from receipts.models import Attempt, ToolCall
-from receipts.selectors import calls_visible
+from receipts.models import Attempt, Contradiction, ToolCall
+from receipts.selectors import calls_visible, contradictions_visible
 from receipts.states import CallStatus
 from runs.models import Run, RunTransition
 from runs.selectors import runs_visible
@@ -27,7 +27,8 @@ SELECT (SELECT count(*) FROM receipts_toolcall WHERE tenant_id = %(tenant)s AND 
             AND effect_class <> 'READ_ONLY'),
        (SELECT count(*) FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN'),
        (SELECT count(*) FROM runs_run WHERE tenant_id = %(tenant)s AND status = 'HELD'
-            AND hold_reason <> 'UNCERTAIN_CALL')"""
+            AND hold_reason <> 'UNCERTAIN_CALL'),
+       (SELECT count(*) FROM receipts_contradiction WHERE tenant_id = %(tenant)s AND closed_at IS NULL)"""
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,18 @@ class Counts:
     unknown: int
     approvals: int
     held: int
+    flags: int
 
     @property
     def total(self) -> int:
-        return self.unknown + self.approvals + self.held
+        return self.unknown + self.approvals + self.held + self.flags
 
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that needs a person. `key` names it in the inbox's URL: `wait-<id>`, `call-<id>` or `run-<id>`."""
+    """One thing that needs a person. `key` names it in the inbox's URL: `wait-<id>`, `call-<id>`, `run-<id>` or
+    `flag-<id>`.
+    """
 
     key: str
     kind: str
@@ -72,7 +76,7 @@ class Group:
 def inbox_counts(actor: Actor) -> Counts:
     """The counts of the actor's tenant in one query; nothing without the permission to read."""
     if not actor.may(Permission.READ):
-        return Counts(0, 0, 0)
+        return Counts(0, 0, 0, 0)
     with connection.cursor() as cursor:
         cursor.execute(_COUNTS, {"tenant": actor.tenant_id})
         return Counts(*cursor.fetchone())
@@ -83,6 +87,12 @@ def unknown_calls(actor: Actor) -> QuerySet[ToolCall]:
     last = Attempt.objects.filter(tool_call=OuterRef("pk")).order_by("-attempt_no").values("dispatched_at")[:1]
     calls = calls_visible(actor).filter(status=CallStatus.UNCERTAIN).exclude(effect_class="READ_ONLY")
     return calls.select_related("run").defer("args").annotate(sent_at=Subquery(last)).order_by("sent_at", "id")
+
+
+def open_flags(actor: Actor) -> QuerySet[Contradiction]:
+    """Evidence against what was accepted that nobody has closed, the oldest first."""
+    flags = contradictions_visible(actor).filter(closed_at=None).select_related("tool_call__run")
+    return flags.defer("tool_call__args").order_by("raised_at", "id")
 
 
 def open_waits(actor: Actor) -> QuerySet[Wait]:
@@ -101,16 +111,18 @@ def held_runs(actor: Actor) -> QuerySet[Run]:
 def inbox_groups(actor: Actor, now: datetime, kind: str = "") -> list[Group]:
     """Items in rank: unknown first, then what runs out soon, then held runs, then the rest. `kind` keeps one kind."""
     unknown = [_unknown_item(call) for call in unknown_calls(actor)[:KIND_LIMIT]] if kind in ("", "unknown") else []
+    flags = [_flag_item(flag) for flag in open_flags(actor)[:KIND_LIMIT]] if kind in ("", "flags") else []
     waits = [_wait_item(wait) for wait in open_waits(actor)[:KIND_LIMIT]] if kind in ("", "approvals") else []
     held = [_held_item(run) for run in held_runs(actor)[:KIND_LIMIT]] if kind in ("", "held") else []
     waits.sort(key=lambda item: (item.deadline or now, -item.weight))
     soon = [item for item in waits if item.deadline and item.deadline <= now + SOON]
     later = [item for item in waits if item not in soon]
     groups = [
+        Group("Said otherwise", "evidence against what was accepted", flags),
         Group("Outcome unknown", "may have happened, will not repeat", unknown),
         Group("Due within 30 minutes", "time left, then rejected", soon),
         Group("Held runs", "no deadline, nothing moves", held),
-        Group("Later" if unknown or soon or held else "Approvals", "time left, then rejected", later),
+        Group("Later" if flags or unknown or soon or held else "Approvals", "time left, then rejected", later),
     ]
     return [group for group in groups if group.items]
 
@@ -131,6 +143,27 @@ def _unknown_item(call: ToolCall) -> Item:
         since=getattr(call, "sent_at", None) or call.created_at,
         deadline=None,
         url_name="call",
+        weight=signs.EFFECT[call.effect_class].step,
+    )
+
+
+def _flag_item(flag: Contradiction) -> Item:
+    sign = signs.CALL[CallStatus.UNCERTAIN]
+    call = flag.tool_call
+    waits = " · a retry waits" if call.status == CallStatus.RETRY_WAIT else ""
+    return Item(
+        key=f"flag-{flag.id}",
+        kind="flags",
+        id=flag.id,
+        title=call.step_name,
+        run_title=call.run.title,
+        about=f"accepted {flag.accepted}, {flag.source} says {flag.says}{waits}",
+        lamp=sign.lamp,
+        icon=sign.icon,
+        word="Said otherwise",
+        since=flag.raised_at,
+        deadline=None,
+        url_name="contradiction-close",
         weight=signs.EFFECT[call.effect_class].step,
     )
 

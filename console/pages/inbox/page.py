@@ -16,12 +16,13 @@ from console.pages.arguments import ArgumentRow, argument_rows
 from console.pages.inbox.items import Counts, inbox_counts, inbox_groups
 from console.pages.room import page, respond
 from receipts.models import Attempt
-from receipts.selectors import access_call, call_arguments
+from receipts.selectors import access_call, access_contradiction, call_arguments
 from runs.selectors import access_run, database_now
 
 KINDS = {
     "": ("All", "", ""),
     "approvals": ("Approvals", "caution", "caution"),
+    "flags": ("Said otherwise", "unknown", "unknown"),
     "unknown": ("Unknown calls", "unknown", "unknown"),
     "held": ("Held runs", "stop", "held"),
 }
@@ -70,7 +71,7 @@ def inbox_count(request: HttpRequest, actor: Actor) -> HttpResponseBase:
 
 
 def _tabs(counts: Counts, kind: str) -> list[Tab]:
-    numbers = {"": counts.total, "approvals": counts.approvals, "unknown": counts.unknown, "held": counts.held}
+    numbers = {"": counts.total} | vars(counts)
     return [
         Tab(word, lamp, icon, numbers[key], reverse("inbox") + (f"?kind={key}" if key else ""), key == kind)
         for key, (word, lamp, icon) in KINDS.items()
@@ -94,7 +95,7 @@ class Preview:
 def preview_of(actor: Actor, key: str) -> Preview | None:
     """The preview behind an item's key, through the access selectors. None for a key that names nothing here."""
     kind, _, text = key.partition("-")
-    build = {"wait": _wait_preview, "call": _call_preview, "run": _run_preview}.get(kind)
+    build = {"wait": _wait_preview, "call": _call_preview, "run": _run_preview, "flag": _flag_preview}.get(kind)
     try:
         return build(actor, UUID(text)) if build else None
     except (ValueError, NotFound):
@@ -122,3 +123,9 @@ def _call_preview(actor: Actor, id: UUID) -> Preview:
 def _run_preview(actor: Actor, id: UUID) -> Preview:
     run = access_run(actor=actor, id=id)
     return Preview("run", run, run, [], [], [], reverse("run", args=[id]), actor.may(Permission.RESUME))
+
+
+def _flag_preview(actor: Actor, id: UUID) -> Preview:
+    flag = access_contradiction(actor=actor, id=id)
+    url = reverse("contradiction-close", args=[id])
+    return Preview("flag", flag, flag.tool_call.run, [], [], [], url, actor.may(Permission.RECONCILE))

@@ -11,8 +11,8 @@ from django.utils import timezone
 from accounts.keys import new_id
 from approvals.models import Decision, Wait
 from checkpoints.models import Commitment, Head, Obligation
-from receipts.models import Publication, ReportVersion, ToolCall
-from runs.models import ControlRequest, Run, Thread
+from receipts.models import Contradiction, Publication, ReportVersion, ToolCall
+from runs.models import ControlRequest, MemoryItem, Run, Thread, Workspace, WorkspaceProgress
 from runs.states import ENDED_RUN
 from tests.engine.engine import sql
 from tests.written import made
@@ -152,6 +152,34 @@ class Told:
             withdrawn_by="person:x" if withdrawn else None,
             withdrawal_reason="because" if withdrawn else "",
             withdrawn_at=timezone.now() if withdrawn else None,
+        )
+
+    def another_flag(self, status: str = "OPEN") -> Contradiction:
+        """A flag on the run's call, open or closed."""
+        closed = status == "CLOSED"
+        return made(
+            Contradiction,
+            tenant_id=self.run.tenant_id,
+            tool_call=self.call,
+            attempt_no=1,
+            source="HUMAN",
+            accepted="EXECUTED",
+            says="NOT_EXECUTED",
+            evidence="Nothing is there.",
+            raised_by="person:x",
+            closing="NOTED" if closed else None,
+            closed_by="person:x" if closed else None,
+            closed_at=timezone.now() if closed else None,
+        )
+
+    def remember(self) -> None:
+        """A memory item of the run, and progress of a workspace that a run was given."""
+        workspace = Workspace.objects.create(tenant=self.run.tenant, title=str(new_id()))
+        self.another_run(workspace=workspace)
+        body: dict[str, Any] = {"tenant": self.run.tenant, "source_run": self.run, "body": b"", "data_key_id": new_id()}
+        MemoryItem.objects.create(subject="x", sha256=DIGEST, source_call_id=self.call.id, **body)
+        WorkspaceProgress.objects.create(
+            workspace=workspace, version=1, sha256=DIGEST, report_version_id=new_id(), **body
         )
 
     def another_stop(self, status: str) -> ControlRequest:

@@ -11,7 +11,7 @@ from approvals.models import Decision, Vote
 from approvals.states import LIVE_WAIT, WaitStatus
 from receipts.models import Claim, Effect, Reconciliation, Report, ReportVersion
 from receipts.states import LIVE_CALL, CallStatus
-from runs.models import Agent
+from runs.models import Agent, Workspace
 from runs.states import LIVE_RUN, ControlStatus, RunStatus
 from tests.engine.engine import sql
 from tests.engine.guards.rows import DIGEST, OTHER_DIGEST, Told, columns_of, has_rows, refused, refused_in
@@ -236,6 +236,7 @@ def targets(foreign: Told) -> dict[str, UUID]:
         "runs_agent": agent.id,
         "runs_thread": foreign.another_run().thread_id,
         "runs_run": foreign.another_run().id,
+        "runs_workspace": Workspace.objects.create(tenant=foreign.run.tenant, title="theirs").id,
         "receipts_toolcall": foreign.another_call().id,
         "receipts_report": report.id,
         "receipts_reportversion": version.id,
@@ -252,7 +253,8 @@ def test_a_row_that_names_an_object_of_another_tenant_is_refused(told: Told, for
     assert len(keys) >= 20
     theirs = targets(foreign)
     told.another_obligation("OPEN")
-    told.fork(), told.child(), told.continuation()
+    told.fork(), told.child(), told.continuation(), told.another_flag()
+    told.remember()
     for name, table, column, target in keys:
         connection.check_constraints()
         sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")  # what is frozen is another test
