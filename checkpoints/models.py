@@ -26,6 +26,7 @@ from checkpoints.states import (
     SAVE_MOVES,
     CommitmentKind,
     CommitmentStatus,
+    Encoding,
     ObligationStatus,
     Phase,
     SaveRefusal,
@@ -56,6 +57,7 @@ class Checkpoint(models.Model):
     fence = models.BigIntegerField()
     intent_version = models.IntegerField()
     digest = models.CharField(max_length=64)
+    encoding = models.CharField(max_length=8, db_default=Encoding.FULL)
     body = models.BinaryField(null=True)
     data_key_id = models.UUIDField()
     body_bytes = models.BigIntegerField()
@@ -76,11 +78,27 @@ class Checkpoint(models.Model):
                 condition=Q(body__isnull=False, purged_at=None) | Q(body=None, purged_at__isnull=False),
                 name="checkpoint_purge_is_dated",
             ),
+            one_of("encoding", list(Encoding), "checkpoint_encoding_known"),
+            models.CheckConstraint(condition=Q(revision__gt=1) | Q(encoding="FULL"), name="checkpoint_first_is_full"),
             one_of("phase", list(Phase), "checkpoint_phase_known"),
             one_of("trigger", list(Trigger), "checkpoint_trigger_known"),
         ]
         triggers: ClassVar = [
             pgtrigger.ReadOnly(name="envelope_frozen", exclude=["body", "data_key_id", "purged_at"]),
+            pgtrigger.Trigger(
+                name="chain_kept",
+                when=pgtrigger.Before,
+                operation=pgtrigger.Update,
+                condition=pgtrigger.Condition("OLD.body IS NOT NULL AND NEW.body IS NULL"),
+                func="""
+                    IF EXISTS (SELECT 1 FROM checkpoints_checkpoint c WHERE c.run_id = OLD.run_id
+                               AND c.revision = OLD.revision + 1 AND c.encoding = 'DELTA' AND c.body IS NOT NULL) THEN
+                        RAISE EXCEPTION 'the next revision is stored as what changed since this one'
+                            USING ERRCODE = 'check_violation';
+                    END IF;
+                    RETURN NEW;
+                """,
+            ),
             no_delete(),
             no_truncate(),
         ]

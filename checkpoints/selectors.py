@@ -1,34 +1,51 @@
 """Reads of checkpoints. The head is the only resumable revision; every other one can be viewed and compared."""
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import pydantic
+from django.db.models import Subquery
 
 from accounts.codec import BodyChanged
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
 from accounts.states import Actor
-from checkpoints.envelope import Snapshot, UnknownFormat, parse_snapshot, snapshot_digest
+from checkpoints.envelope import (
+    Parts,
+    Snapshot,
+    UnknownFormat,
+    apply_delta,
+    joined,
+    parse_snapshot,
+    parts_of,
+    rebuilt,
+    snapshot_digest,
+)
 from checkpoints.envelope.migration import IntentChanged, migrated
 from checkpoints.errors import Unreadable
 from checkpoints.models import Checkpoint, Commitment, Head, Intent, Obligation, SaveAttempt
-from checkpoints.states import CommitmentStatus, SaveStatus
+from checkpoints.states import CommitmentStatus, Encoding, SaveStatus
 from receipts.selectors import lineage_calls
-from runs.canonical import NotCanonical, parse
+from runs.canonical import NotCanonical, canonical, parse
 from runs.models import Run
 from runs.selectors import access_run
 
 
 @dataclass(frozen=True)
 class Position:
-    """The head of a run with its verified snapshot."""
+    """The head of a run with its verified snapshot.
+
+    `parts` are the stored bytes of its fields, where the snapshot gives exactly those: what comes next can be stored as a
+    delta. A body that an older version wrote may lack fields that are known today.
+    """
 
     revision: int
     digest: str
     snapshot: Snapshot
+    parts: Parts | None = None
 
 
 def has_head(run_id: UUID) -> bool:
@@ -45,10 +62,12 @@ def load_head(run: Run) -> Position:
     checkpoint = Checkpoint.objects.get(run=run, revision=head.revision)
     if checkpoint.digest != head.digest:
         raise Unreadable("DIGEST_MISMATCH", f"head {head.digest}, revision {checkpoint.digest}")
-    snapshot = load_snapshot(checkpoint)
+    plain = verified_body(checkpoint)
+    snapshot = parsed_snapshot(plain, checkpoint)
     if (snapshot.run, snapshot.tenant, snapshot.revision) != (run.id, run.tenant_id, head.revision):
         raise Unreadable("DIGEST_MISMATCH", "the snapshot names another run, tenant or revision")
-    return Position(head.revision, head.digest, snapshot)
+    parts = parts_of(snapshot)
+    return Position(head.revision, head.digest, snapshot, parts if joined(parts) == plain else None)
 
 
 def load_older_head(run: Run) -> Position:
@@ -78,7 +97,11 @@ def head_format(run: Run) -> int:
 
 def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
     """The verified snapshot of a stored revision. Raises Unreadable."""
-    plain = verified_body(checkpoint)
+    return parsed_snapshot(verified_body(checkpoint), checkpoint)
+
+
+def parsed_snapshot(plain: bytes, checkpoint: Checkpoint) -> Snapshot:
+    """The snapshot in the verified body of a revision, by the strict parser of its format. Raises Unreadable (SCHEMA)."""
     try:
         return parse_snapshot(plain, format_version=checkpoint.format_version)
     except UnknownFormat as error:
@@ -89,16 +112,49 @@ def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
 
 
 def verified_body(checkpoint: Checkpoint) -> bytes:
-    """The stored canonical bytes, digest checked. Raises Unreadable."""
-    if checkpoint.body is None:
-        raise Unreadable("MISSING_REF", "the body was purged")
-    try:
-        plain = plain_body(key_id=checkpoint.data_key_id, body=checkpoint.body)
-    except BodyChanged as error:
-        raise Unreadable("DIGEST_MISMATCH", "the stored bytes were changed") from error
+    """The canonical bytes of a revision, digest checked, whichever way they are stored. Raises Unreadable."""
+    plain = _rebuilt_body(checkpoint) if checkpoint.encoding == Encoding.DELTA else _stored_bytes(checkpoint)
     if snapshot_digest(plain) != checkpoint.digest:
         raise Unreadable("DIGEST_MISMATCH", "the stored bytes do not have the stored digest")
     return plain
+
+
+def _stored_bytes(checkpoint: Checkpoint) -> bytes:
+    if checkpoint.body is None:
+        raise Unreadable("MISSING_REF", _named(checkpoint, "the body was purged"))
+    try:
+        return plain_body(key_id=checkpoint.data_key_id, body=checkpoint.body)
+    except BodyChanged as error:
+        raise Unreadable("DIGEST_MISMATCH", _named(checkpoint, "the stored bytes were changed")) from error
+
+
+def _named(checkpoint: Checkpoint, what: str) -> str:
+    return f"revision {checkpoint.revision}: {what}"
+
+
+def _rebuilt_body(checkpoint: Checkpoint) -> bytes:
+    """The newest full body before a revision, and every delta from there on. Each link is checked: the bytes by the key
+    that sealed them, the revision and the parent's digest by the envelope of the row before; the result by its digest.
+    """
+    first, *steps = _chain(checkpoint)
+    body = json.loads(verified_body(first))
+    before = first
+    for step in steps:
+        try:
+            apply_delta(body, _stored_bytes(step))
+        except (ValueError, KeyError, TypeError) as error:
+            raise Unreadable("DIGEST_MISMATCH", _named(step, "the delta does not fit the revision before")) from error
+        if (body.get("revision"), body.get("parent_digest")) != (before.revision + 1, before.digest):
+            raise Unreadable("DIGEST_MISMATCH", _named(step, "the delta belongs to another revision"))
+        before = step
+    plain = rebuilt(body)
+    return plain if snapshot_digest(plain) == checkpoint.digest else canonical(body)
+
+
+def _chain(checkpoint: Checkpoint) -> list[Checkpoint]:
+    older = Checkpoint.objects.filter(run_id=checkpoint.run_id, revision__lte=checkpoint.revision)
+    full = older.filter(encoding=Encoding.FULL).order_by("-revision").values("revision")[:1]
+    return list(older.filter(revision__gte=Subquery(full)).order_by("revision"))
 
 
 def checkpoint_view(checkpoint: Checkpoint) -> dict[str, Any]:

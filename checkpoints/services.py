@@ -13,13 +13,14 @@ from django.db import connection
 
 from accounts.models import ClockTimestamp
 from accounts.selectors import current_data_key
-from checkpoints.envelope import Contract, Promise, Snapshot, Term, Unfit, fit, snapshot_digest
+from checkpoints.envelope import Contract, Parts, Promise, Snapshot, Term, Unfit, delta, fit, joined, snapshot_digest
 from checkpoints.models import Checkpoint, Commitment, Head, Intent, Obligation, SaveAttempt
 from checkpoints.selectors import commitments_of, missing_ref, obligations_of
 from checkpoints.statements import Candidate, Prepared, save_params
 from checkpoints.states import (
     CommitmentKind,
     CommitmentStatus,
+    Encoding,
     NotSaved,
     ObligationStatus,
     Phase,
@@ -29,6 +30,7 @@ from checkpoints.states import (
     SourceKind,
     Trigger,
     can_move_phase,
+    full_due,
 )
 from runs.canonical import digest
 from runs.models import Run
@@ -167,7 +169,7 @@ def prepare(candidate: Candidate) -> Prepared | NotSaved:
     phases that do not follow.
     """
     try:
-        snapshot, plain = fit(candidate.snapshot)
+        snapshot, parts = fit(candidate.snapshot, after=candidate.after, base=candidate.base)
     except Unfit as error:
         return _not_saved(candidate, error.kind, error.path, error.why, error.evidence)
     if not _may_follow(candidate):
@@ -175,7 +177,18 @@ def prepare(candidate: Candidate) -> Prepared | NotSaved:
     missing = missing_ref(snapshot, after=candidate.after, writes=candidate.writes)
     if missing is not None:
         return _not_saved(candidate, "MISSING_REF", missing, "nothing is stored for this reference")
-    return Prepared(replace(candidate, snapshot=snapshot), plain, snapshot_digest(plain))
+    plain = joined(parts)
+    encoding, stored = _encoded(candidate, parts, plain)
+    checked = replace(candidate, snapshot=snapshot)
+    return Prepared(checked, plain, snapshot_digest(plain), parts, encoding, stored)
+
+
+def _encoded(candidate: Candidate, parts: Parts, plain: bytes) -> tuple[Encoding, bytes]:
+    """A delta where the body before is known exactly; in full at the start of each chain, and in a new format."""
+    base, after, now = candidate.base, candidate.after, candidate.snapshot
+    if base is None or after is None or full_due(now.revision) or after.format_version != now.format_version:
+        return Encoding.FULL, plain
+    return Encoding.DELTA, delta(parts, base=base)
 
 
 def _may_follow(candidate: Candidate) -> bool:
@@ -300,6 +313,7 @@ def _store(prepared: Prepared, *, fence: int) -> None:
         fence=fence,
         intent_version=snapshot.contract.version,
         digest=prepared.digest,
+        encoding=prepared.encoding,
         body=params["ck_body"][0],
         data_key_id=key_id,
         body_bytes=len(prepared.plain),

@@ -7,16 +7,17 @@ from uuid import UUID, uuid4
 
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
-from checkpoints.envelope import Snapshot
-from checkpoints.states import Trigger
+from checkpoints.envelope import Parts, Snapshot
+from checkpoints.states import Encoding, Trigger
 
 # Where new work may or may not start, the phase and so the digest differ. Both are prepared; `go` picks one.
 SAVE = """
 candidate AS (
-    SELECT c.id, c.phase, c.node, c.reason, c.save_id, c.digest, c.body, c.bytes
+    SELECT c.id, c.phase, c.node, c.reason, c.save_id, c.digest, c.encoding, c.body, c.bytes
     FROM unnest(%(ck_go)s::boolean[], %(ck_id)s::uuid[], %(ck_phase)s::text[], %(ck_node)s::text[],
-                %(ck_trigger)s::text[], %(ck_save)s::uuid[], %(ck_digest)s::text[], %(ck_body)s::bytea[],
-                %(ck_bytes)s::bigint[]) AS c(go, id, phase, node, reason, save_id, digest, body, bytes)
+                %(ck_trigger)s::text[], %(ck_save)s::uuid[], %(ck_digest)s::text[],
+                %(ck_encoding)s::text[], %(ck_body)s::bytea[], %(ck_bytes)s::bigint[])
+         AS c(go, id, phase, node, reason, save_id, digest, encoding, body, bytes)
     WHERE c.go IS NULL OR c.go = EXISTS (SELECT FROM go)),
 head AS (
     UPDATE checkpoints_head h
@@ -27,9 +28,9 @@ head AS (
 done AS (SELECT head.run_id, fence.fence FROM head, fence),
 saved AS (
     INSERT INTO checkpoints_checkpoint (id, tenant_id, run_id, revision, parent_digest, format_version, phase,
-        next_node, trigger, save_id, fence, intent_version, digest, body, data_key_id, body_bytes)
+        next_node, trigger, save_id, fence, intent_version, digest, encoding, body, data_key_id, body_bytes)
     SELECT c.id, %(tenant)s, done.run_id, %(ck_revision)s, %(ck_parent)s, %(ck_format)s, c.phase, c.node, c.reason,
-        c.save_id, done.fence, %(ck_intent)s, c.digest, c.body, %(data_key)s, c.bytes
+        c.save_id, done.fence, %(ck_intent)s, c.digest, c.encoding, c.body, %(data_key)s, c.bytes
     FROM candidate c, done RETURNING id)"""
 
 TASK_WRITE = """
@@ -51,7 +52,8 @@ class Candidate:
     """A revision that is to be stored. `go` None: whatever happens; True or False: only where new work may, or may not, start.
 
     Two candidates of one save carry the same save id. `after` is the revision that it follows, None for the first one. `writes` are calls that the same commit writes: what
-    the snapshot newly refers to must be among them or stored already.
+    the snapshot newly refers to must be among them or stored already. `base` are the bytes of `after` as they are stored,
+    where they are known: only then is the revision stored as a delta.
     """
 
     snapshot: Snapshot
@@ -60,6 +62,7 @@ class Candidate:
     after: Snapshot | None = None
     writes: frozenset[UUID] = frozenset()
     save_id: UUID = field(default_factory=uuid4)
+    base: Parts | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,9 @@ class Prepared:
     candidate: Candidate
     plain: bytes
     digest: str
+    parts: Parts
+    encoding: Encoding
+    stored: bytes
 
     @property
     def save_id(self) -> UUID:
@@ -93,6 +99,7 @@ def save_params(prepared: Sequence[Prepared], *, key_id: UUID) -> dict[str, Any]
         "ck_trigger": [str(item.candidate.trigger) for item in prepared],
         "ck_save": [item.save_id for item in prepared],
         "ck_digest": [item.digest for item in prepared],
-        "ck_body": [sealed_body(key_id=key_id, plain=item.plain) for item in prepared],
+        "ck_encoding": [str(item.encoding) for item in prepared],
+        "ck_body": [sealed_body(key_id=key_id, plain=item.stored) for item in prepared],
         "ck_bytes": [len(item.plain) for item in prepared],
     }

@@ -80,6 +80,22 @@ def can_move_phase(start: str, end: str, trigger: str) -> bool:
 _LEGAL = frozenset(PHASE_MOVES)
 
 
+class Encoding(StrEnum):
+    """How a revision's body is stored: in full, or as what changed since the revision before."""
+
+    FULL = "FULL"
+    DELTA = "DELTA"
+
+
+# A chain of deltas is at most this long, so that reading a revision stays quick.
+FULL_EVERY = 100
+
+
+def full_due(revision: int) -> bool:
+    """Whether this revision starts a chain of its own."""
+    return (revision - 1) % FULL_EVERY == 0
+
+
 class SaveStatus(StrEnum):
     """What became of a save. SAVED needs no row where it was acknowledged: the checkpoint carries its save id."""
 

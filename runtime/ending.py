@@ -192,7 +192,7 @@ def _save_closing(run: Any, phase: Phase, fence: int) -> None:
             "next_node": "none",
         }
     )
-    prepared = prepare(Candidate(snapshot, Trigger.CLOSING, after=position.snapshot))
+    prepared = prepare(Candidate(snapshot, Trigger.CLOSING, after=position.snapshot, base=position.parts))
     outcome = prepared if isinstance(prepared, NotSaved) else snapshot_save(prepared, fence=fence)
     if isinstance(outcome, NotSaved):
         refused_save_record(outcome, tenant_id=run.tenant_id, run_id=run.id, fence=fence)

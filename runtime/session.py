@@ -130,7 +130,8 @@ class Session:
 
         Two drafts of which one commit stores one carry the same save id.
         """
-        draft = Candidate(snapshot, trigger, go, self.snapshot, frozenset(writes), save_id or uuid4())
+        now = self.position
+        draft = Candidate(snapshot, trigger, go, now.snapshot, frozenset(writes), save_id or uuid4(), base=now.parts)
         prepared = proved(prepare(draft))
         self.in_flight.append(prepared)
         return prepared
@@ -141,7 +142,8 @@ class Session:
 
     def moved(self, snapshot: Snapshot, digest: str) -> None:
         """The head has moved to this revision."""
-        self.position = Position(snapshot.revision, digest, snapshot)
+        parts = next((one.parts for one in self.in_flight if one.digest == digest), None)
+        self.position = Position(snapshot.revision, digest, snapshot, parts)
 
     def refs(self) -> tuple[ResultRef, ...]:
         """The references that the open super-step adds, in the order of its calls."""

@@ -1,6 +1,7 @@
 """The handoff note of a run: its fields, its digest, and what may not stand in it. Pure Python."""
 
 from checkpoints.envelope.fit import Unfit, fit
+from checkpoints.envelope.parts import Parts, apply_delta, delta, joined, parts_of, rebuilt
 from checkpoints.envelope.snapshot import (
     FORMAT_VERSION,
     Contract,
@@ -18,13 +19,19 @@ __all__ = [
     "FORMAT_VERSION",
     "Contract",
     "Digest",
+    "Parts",
     "Promise",
     "ResultRef",
     "Snapshot",
     "Term",
     "Unfit",
     "UnknownFormat",
+    "apply_delta",
+    "delta",
     "fit",
+    "joined",
     "parse_snapshot",
+    "parts_of",
+    "rebuilt",
     "snapshot_digest",
 ]

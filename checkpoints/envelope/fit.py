@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
+from checkpoints.envelope.parts import Parts, parts_of
 from checkpoints.envelope.secrets import secret_in
-from checkpoints.envelope.snapshot import Snapshot
+from checkpoints.envelope.snapshot import RESULT_LIMIT, Snapshot
 from runs.canonical import NotCanonical, canonical, digest
 
 # What pydantic calls the breach of a size; everything else is a breach of the schema.
@@ -41,30 +42,65 @@ class Unfit(Exception):
         self.evidence = evidence
 
 
-def fit(draft: Snapshot) -> tuple[Snapshot, bytes]:
-    """The checked snapshot and its canonical bytes. Raises Unfit."""
+def fit(draft: Snapshot, *, after: Snapshot | None = None, base: Parts | None = None) -> tuple[Snapshot, Parts]:
+    """The checked snapshot, and the canonical bytes of its fields. Raises Unfit.
+
+    Results that the revision before has are not checked, scanned or serialised again.
+    """
+    known = _known(draft, after)
+    snapshot = _checked(draft, known)
     try:
-        snapshot = Snapshot.model_validate(draft)
-        plain = snapshot.body()
-    except ValidationError as error:
-        raise _unfit(error) from None
+        parts = parts_of(snapshot, after=after, base=base)
     except NotCanonical as error:
         path, _, why = str(error).partition(": ")
         raise Unfit("SCHEMA", path, why) from None
-    for path, text in _texts(snapshot, "$"):
+    for path, text in _written(snapshot, after, known):
         found = secret_in(text)
         if found:
             raise Unfit("FORBIDDEN_CONTENT", path, f"it looks like a {found}", digest(text.encode()))
-    return snapshot, plain
+    return snapshot, parts
 
 
-def _unfit(error: ValidationError) -> Unfit:
+def _known(draft: Snapshot, after: Snapshot | None) -> int:
+    """How many results, from the first one, are those of the revision before."""
+    results: Any = draft.results
+    if after is None or not isinstance(results, tuple) or results[: len(after.results)] != after.results:
+        return 0
+    return len(after.results)
+
+
+def _checked(draft: Snapshot, known: int) -> Snapshot:
+    results: Any = draft.results
+    if isinstance(results, tuple) and len(results) > RESULT_LIMIT:
+        raise Unfit("FIELD_LIMIT", "$.results", f"more than {RESULT_LIMIT}")
+    gained = results[known:] if known else results
+    try:
+        snapshot = Snapshot.model_validate(draft.model_copy(update={"results": gained}))
+    except ValidationError as error:
+        raise _unfit(error, known) from None
+    return snapshot.model_copy(update={"results": (*results[:known], *snapshot.results)}) if known else snapshot
+
+
+def _written(snapshot: Snapshot, after: Snapshot | None, known: int) -> Iterator[tuple[str, str]]:
+    """Every text that is new in this revision, with its place."""
+    for name in type(snapshot).model_fields:
+        value = getattr(snapshot, name)
+        if name == "results":
+            for index, ref in enumerate(snapshot.results[known:], known):
+                yield from _texts(ref, f"$.results[{index}]")
+        elif after is None or value != getattr(after, name):
+            yield from _texts(value, f"$.{name}")
+
+
+def _unfit(error: ValidationError, known: int) -> Unfit:
     first = error.errors(include_url=False)[0]
     kind: Kind = "FIELD_LIMIT" if first["type"] in _LIMITS else "SCHEMA"
     place, evidence = first["loc"], _evidence(first["input"])
     if first["type"] == "extra_forbidden":  # the name itself came from outside
         evidence = digest(str(place[-1]).encode("utf-8", "surrogatepass"))
         place = (*place[:-1], "?")
+    if known and len(place) > 1 and place[0] == "results" and isinstance(place[1], int):
+        place = ("results", place[1] + known, *place[2:])
     return Unfit(kind, _path(place), str(first["type"]).replace("_", " "), evidence)
 
 

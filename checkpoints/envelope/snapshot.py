@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from runs.canonical import canonical, digest
 
 FORMAT_VERSION: Literal[1] = 1
+RESULT_LIMIT = 2000
 Digest = str
 
 
@@ -89,7 +90,7 @@ class Snapshot(_Strict):
     message_seq: int = Field(ge=0)
     contract: Contract
     barrier: tuple[UUID, ...] = Field(max_length=64)
-    results: tuple[ResultRef, ...] = Field(max_length=2000)
+    results: tuple[ResultRef, ...] = Field(max_length=RESULT_LIMIT)
     nonce: str = Field(pattern="^[0-9a-f]{32}$")
 
     def body(self) -> bytes:

@@ -120,7 +120,7 @@ def _store_goal(actor: Actor, run: Any, position: Any, goal: str, reason: str) -
             "nonce": token_hex(16),
         }
     )
-    prepared = proved(prepare(Candidate(snapshot, Trigger.INTENT, after=position.snapshot)))
+    prepared = proved(prepare(Candidate(snapshot, Trigger.INTENT, after=position.snapshot, base=position.parts)))
     saved(snapshot_save(prepared, fence=fence))
     if superseded and run.status == RunStatus.WAITING:
         run_move(run, RunStatus.QUEUED, cause="GOAL_REVISED", actor=actor.label)

@@ -120,7 +120,7 @@ def test_an_unreadable_revision_says_so(doors: Doors) -> None:
             [run_id],
         )
     shown = doors.api("GET", f"/runs/{run_id}/checkpoints/2/").json()
-    assert shown["body"] is None and shown["unreadable"] == "the stored bytes were changed"
+    assert shown["body"] is None and shown["unreadable"] == "revision 2: the stored bytes were changed"
     compared = doors.api("GET", f"/runs/{run_id}/checkpoints/1/diff/2/")
     assert problem(compared, 409, "REVISION_UNREADABLE")["facts"]["revision"] == 2
 

@@ -48,7 +48,7 @@ def in_older_format(run_id: UUID) -> bytes:
     key_id = current_data_key(saved.tenant_id)
     new, where = digest(plain), "WHERE run_id = %s AND revision = %s"
     sql_past_triggers(
-        f"UPDATE checkpoints_checkpoint SET format_version = 0, body = %s, data_key_id = %s, digest = %s {where}",
+        f"UPDATE checkpoints_checkpoint SET format_version = 0, encoding = 'FULL', body = %s, data_key_id = %s, digest = %s {where}",
         *(sealed_body(key_id=key_id, plain=plain), key_id, new, run_id, head.revision),
     )
     sql_past_triggers("UPDATE checkpoints_head SET digest = %s WHERE run_id = %s", new, run_id)
