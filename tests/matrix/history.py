@@ -189,18 +189,16 @@ FENCED = """
 
 
 def nothing_under_an_old_fence(history: History) -> Broken:
-    """No row was written under a fence after a higher one had been taken, and none under one that was never taken."""
+    """No row was written under a fence after one was written under a higher one, and none under one never taken."""
     rows = history.rows(
-        f"""WITH fenced AS ({FENCED}),
-            taken AS (SELECT run_id, fence, min(at) AS at FROM runs_runtransition
-                      WHERE cause IN ('ACQUIRED', 'TAKEOVER') GROUP BY 1, 2)
-            SELECT f.*, l.fence AS newest, (SELECT min(t.at) FROM taken t WHERE t.run_id = f.run_id AND t.fence > f.fence)
-                AS over FROM fenced f JOIN runs_lease l ON l.run_id = f.run_id"""
+        f"""SELECT f.*, l.fence AS newest, max(f.fence) OVER (
+                PARTITION BY f.run_id ORDER BY f.at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+            FROM ({FENCED}) f JOIN runs_lease l ON l.run_id = f.run_id"""
     )
     return [
         f"run {row['run_id']}: {row['what']} under fence {row['fence']}"
         for row in rows
-        if row["fence"] > row["newest"] or (row["over"] is not None and row["at"] > row["over"])
+        if row["fence"] > row["newest"] or row["fence"] < (row["before"] or 0)
     ]
 
 

@@ -44,6 +44,7 @@ class Stage:
     people: list[Person] = field(default_factory=list)
     workers: list[Process] = field(default_factory=list)
     single: dict[str, Process] = field(default_factory=dict)
+    watching: bool = False
 
     def __post_init__(self) -> None:
         self.oracle_listener = socket.create_server(("127.0.0.1", 0))
@@ -81,11 +82,19 @@ class Stage:
     def _single_programs(self) -> dict[str, Program]:
         listener, log = self.oracle_listener.fileno(), str(self.oracle_log)
         argv = (sys.executable, "-m", "tests.matrix.oracle", "--log", log, "--descriptor", str(listener))
+        watcher = {"watcher": programs.watcher(self.environment)} if self.watching else {}
         return {
             "oracle": Program("oracle", argv, self.environment, inherited=(listener,)),
             "web": programs.web(self.web_listener.fileno(), self.environment),
             "beat": programs.beat(self.environment),
+            **watcher,
         }
+
+    def watch(self, wanted: bool) -> None:
+        """With a watcher a dead worker's runs go on at once; without one their leases expire."""
+        self.watching = wanted
+        if not wanted and "watcher" in self.single:
+            self.single.pop("watcher").kill()
 
     def wait_ready(self) -> None:
         """Wait until the web server answers and every worker has taken a hint."""
