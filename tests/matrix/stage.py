@@ -103,15 +103,16 @@ class Stage:
 
     def wait_idle(self) -> None:
         """Wait until no worker has a task any more: what stood still has woken up and given up."""
-        wait_until(self._idle, "the workers are idle", 60)
+        wait_until(lambda: not self.busy(), "the workers are idle", 60)
 
-    def _idle(self) -> bool:
+    def busy(self) -> list[str]:
+        """What the workers have in hand, and those that do not answer."""
         self.tend()
         nodes = [worker.child.program.argv[-2] for worker in self.workers]
         with current_app.connection_for_write() as broker:
-            asked = current_app.control.inspect(destination=nodes, timeout=2, connection=broker)
-            busy = [asked.active() or {}, asked.reserved() or {}]
-        return all(answers.get(node) == [] for answers in busy for node in nodes)
+            asked = current_app.control.inspect(destination=nodes, timeout=5, connection=broker)
+            answers = [asked.active() or {}, asked.reserved() or {}]
+        return [f"{node}: {answer.get(node)}" for answer in answers for node in nodes if answer.get(node) != []]
 
     def history(self, memory: Memory) -> History:
         """Everything that the checker reads."""
@@ -161,10 +162,11 @@ class Stage:
     # ── faults ──────────────────────────────────────────────────────────────────
 
     def kill(self, pid: int, *, tree: bool) -> None:
-        """F1: SIGKILL the process, or the whole program that it belongs to."""
+        """F1: SIGKILL the process, or the whole program that it belongs to. Another cell may have killed it just before."""
+        if parent_of(pid) is None:
+            return
         if tree:
-            program = self.tree_of(pid)
-            os.killpg(program.child.pid, signal.SIGKILL)
+            os.killpg(self.tree_of(pid).child.pid, signal.SIGKILL)
         else:
             os.kill(pid, signal.SIGKILL)
 

@@ -37,8 +37,11 @@ def play_and_check(stage: Stage, memory: Memory, chosen: Sequence[Cell]) -> None
     stage.watch(chosen[0].seed % 2 == 1)
     played = play_all(stage, chosen, lambda: _never.wait(TICK))
     report.played_cells += played
-    stage.wait_idle()
     failed = report.failures(played)
+    try:
+        stage.wait_idle()
+    except AssertionError as error:
+        failed += f"\n{error} {stage.busy()}"
     with one_snapshot():
         broken = check(stage.history(memory)) | broken_invariants()
     for name, rows in broken.items():
