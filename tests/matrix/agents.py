@@ -83,6 +83,7 @@ class Again(OracleTool):
 
     key: ClassVar[str] = "again"
     effect_class: ClassVar[EffectClass] = EffectClass.IDEMPOTENT
+    window_seconds: ClassVar[float] = 600.0
 
 
 class Asked(OracleTool):

@@ -39,8 +39,8 @@ NO_FENCE = (STEP_FENCE, STEP_OWN_FENCE, ROW_FENCE)
 HEAD = ("h.revision = %(ck_revision)s - 1 AND h.digest = %(ck_parent)s", "%(ck_parent)s::text IS NOT NULL")
 STOP = ("NOT fence.stop_requested AND", "true AND")
 STILL_SENT = (
-    "WHERE t.id = %(call)s AND t.status = 'DISPATCHED' RETURNING t.id, t.idem",
-    "WHERE t.id = %(call)s RETURNING t.id, t.idem",
+    "AND t.run_id = done.run_id AND t.status = 'DISPATCHED'",
+    "AND t.run_id = done.run_id",
 )
 
 # What the database would still refuse.
