@@ -1,5 +1,6 @@
 """Writes of waits and decisions. `approval_decide` is the one decision function behind every door."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -309,6 +310,14 @@ def decided_waits_invalidate(*, run_id: UUID, why: str) -> None:
         run_id=run_id, status__in=[WaitStatus.APPROVED, WaitStatus.REJECTED]
     )
     for wait in decided.order_by("opened_at"):
+        _close_wait(wait, WaitStatus.INVALIDATED, why)
+        wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.REFUSED)
+
+
+def call_waits_invalidate(*, call_ids: Sequence[UUID], why: str) -> None:
+    """Void the live waits of calls that are not sent after all; their wakeups are REFUSED. Lease and run are locked."""
+    live = Wait.objects.select_for_update(no_key=True).filter(tool_call__in=call_ids, status__in=sorted(LIVE_WAIT))
+    for wait in live.order_by("opened_at"):
         _close_wait(wait, WaitStatus.INVALIDATED, why)
         wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.REFUSED)
 

@@ -233,6 +233,29 @@ class TaskWrite(models.Model):
         return f"task write at {self.base_revision}"
 
 
+class Lapse(models.Model):
+    """What a call observed does not hold any more: it had passed its half-life when a run was about to rest on it."""
+
+    tool_call = models.OneToOneField(ToolCall, primary_key=True, on_delete=models.PROTECT, related_name="lapse")
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="lapses")
+    # Without the epoch: what is read again goes under this name with the next one.
+    step_name = models.CharField(max_length=200)
+    observed_at = models.DateTimeField()
+    half_life_seconds = models.FloatField()
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["run", "at"], name="lapses_of_run")]
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(half_life_seconds__gt=0), name="lapse_half_life_positive"),
+        ]
+        triggers: ClassVar = [append_only(), no_truncate()]
+
+    def __str__(self) -> str:
+        return f"{self.step_name} lapsed"
+
+
 class Intent(models.Model):
     """The goal of a run and each revision of it, with who revised it and why."""
 

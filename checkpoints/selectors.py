@@ -26,7 +26,7 @@ from checkpoints.envelope import (
 )
 from checkpoints.envelope.migration import IntentChanged, migrated
 from checkpoints.errors import Unreadable
-from checkpoints.models import Checkpoint, Commitment, Head, Intent, Obligation, SaveAttempt
+from checkpoints.models import Checkpoint, Commitment, Head, Intent, Lapse, Obligation, SaveAttempt
 from checkpoints.states import CommitmentStatus, Encoding, SaveStatus
 from receipts.selectors import lineage_calls
 from runs.canonical import NotCanonical, canonical, parse
@@ -250,6 +250,12 @@ def withdrawn_commitment(run_id: UUID) -> Commitment | None:
 def unknown_saves(run_id: UUID) -> bool:
     """Whether a save of this run has an unknown outcome."""
     return SaveAttempt.objects.filter(run_id=run_id, status=SaveStatus.UNKNOWN).exists()
+
+
+def lapses_of(call_ids: Sequence[UUID]) -> dict[UUID, str]:
+    """The calls of these whose observation has lapsed, with their step names without the epoch."""
+    rows = Lapse.objects.filter(tool_call__in=call_ids) if call_ids else Lapse.objects.none()
+    return dict(rows.values_list("tool_call_id", "step_name"))
 
 
 def first_intent(run_id: UUID) -> Intent:

@@ -14,13 +14,14 @@ from django.db import connection
 from accounts.models import ClockTimestamp
 from accounts.selectors import current_data_key
 from checkpoints.envelope import Contract, Parts, Promise, Snapshot, Term, Unfit, delta, fit, joined, snapshot_digest
-from checkpoints.models import Checkpoint, Commitment, Head, Intent, Obligation, SaveAttempt
+from checkpoints.models import Checkpoint, Commitment, Head, Intent, Lapse, Obligation, SaveAttempt
 from checkpoints.selectors import commitments_of, missing_ref, obligations_of
 from checkpoints.statements import Candidate, Prepared, save_params
 from checkpoints.states import (
     CommitmentKind,
     CommitmentStatus,
     Encoding,
+    Lapsed,
     NotSaved,
     ObligationStatus,
     Phase,
@@ -382,6 +383,12 @@ def obligation_close(obligation: Obligation, *, actor: str, reason: str) -> None
     Obligation.objects.filter(id=obligation.id, status=ObligationStatus.OPEN).update(
         status=ObligationStatus.RELEASED, released_by=actor, release_reason=reason, closed_at=ClockTimestamp()
     )
+
+
+def lapses_record(*, run: Run, lapsed: Sequence[Lapsed]) -> None:
+    """Record that observations do not hold any more, once each, in the worker's transaction."""
+    rows = [Lapse(run=run, tenant_id=run.tenant_id, **vars(one)) for one in lapsed]
+    Lapse.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def commitment_lock(id: UUID) -> Commitment:

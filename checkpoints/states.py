@@ -1,6 +1,7 @@
 """Checkpoint phases, the legal moves of the head, and the states of an obligation. Pure Python."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 from uuid import UUID
@@ -143,6 +144,16 @@ class ObligationStatus(StrEnum):
 
 
 OBLIGATION_MOVES: Moves = [("OPEN", "FULFILLED"), ("OPEN", "RELEASED"), ("OPEN", "CARRIED")]
+
+
+@dataclass(frozen=True)
+class Lapsed:
+    """An observation that has passed its half-life. `step_name` is without the epoch."""
+
+    tool_call_id: UUID
+    step_name: str
+    observed_at: datetime
+    half_life_seconds: float
 
 
 class CommitmentKind(StrEnum):

@@ -1,8 +1,9 @@
 """Reads of what happened. `access_*` is the only way to an object that a user named."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
@@ -405,6 +406,23 @@ def journal_entry(call: ToolCall) -> Effect | None:
     done; only an effect on this database can be looked up so.
     """
     return Effect.objects.filter(idempotency_key=call.idempotency_key).first()
+
+
+def observed_before_half_life(half_lives: Mapping[UUID, float]) -> dict[UUID, datetime]:
+    """Of these calls with their half-lives in seconds: those older than that by the database's clock, and when each was
+    observed. An observation is as old as the attempt that made it, counted from its dispatch.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT r.tool_call_id, coalesce(a.dispatched_at, r.at) "
+            "FROM unnest(%s::uuid[], %s::double precision[]) AS h(call, seconds) "
+            "JOIN receipts_result r ON r.tool_call_id = h.call LEFT JOIN receipts_attempt a "
+            "ON a.tool_call_id = h.call AND a.attempt_no = r.attempt_no "
+            "WHERE coalesce(a.dispatched_at, r.at) + h.seconds * interval '1 second' <= clock_timestamp() "
+            "ORDER BY 2, 1",
+            [list(half_lives), list(half_lives.values())],
+        )
+        return dict(cursor.fetchall())
 
 
 def last_verdict(call: ToolCall) -> Reconciliation | None:

@@ -25,7 +25,7 @@ from runs.models import (
     Workspace,
     WorkspaceProgress,
 )
-from runs.states import GUARD_OF, LIVE_RUN, OPEN_CONTROL, THREAD_ROOT, UNHOLDING_CAUSES, RunStatus
+from runs.states import GUARD_OF, LIVE_RUN, OPEN_CONTROL, THREAD_ROOT, UNHOLDING_CAUSES, RefusalKind, RunStatus
 
 
 def runs_visible(actor: Actor) -> QuerySet[Run]:
@@ -125,6 +125,11 @@ def latest_stop(run: Run) -> ControlRequest | None:
 def budget_units(run_id: UUID) -> frozenset[str]:
     """The units that a run has a budget of. They are fixed when it is admitted."""
     return frozenset(Budget.objects.filter(run_id=run_id).values_list("unit", flat=True))
+
+
+def refused_before(run: Run, kind: RefusalKind, evidence_digest: str) -> bool:
+    """Whether exactly this was refused to a run before."""
+    return Refusal.objects.filter(run=run, kind=kind, evidence_digest=evidence_digest).exists()
 
 
 def hold_refusal(run: Run) -> Refusal | None:

@@ -5,7 +5,7 @@ A tool is a typed function. The loop never trusts it to say what happened: it co
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, ClassVar, Protocol
@@ -149,6 +149,9 @@ class Tool(Protocol):
     # Where a person can see whether a call happened: what to look for, and a path below the outside address. The path
     # may hold {key}, the call's idempotency key.
     look: ClassVar[tuple[tuple[str, str], ...]]
+    # For a tool that only reads: how long what it observed holds, in seconds, counted from when it was sent; None for
+    # what does not change. What is older is read again, under a step name with its epoch, before anything rests on it.
+    half_life_seconds: ClassVar[float | None]
 
     def __hash__(self) -> int:
         """Tools are shared objects, so that what is derived from their definition is computed once."""
@@ -163,6 +166,10 @@ class Tool(Protocol):
 
     def step_label(self, args: Arguments) -> str:
         """The label after the tool name in the step name, e.g. `overlap-v2` (T06)."""
+        ...
+
+    def rests_on(self, args: Arguments, results: Sequence[PriorResult]) -> Collection[UUID]:
+        """The calls whose results this call would act on. `args` are completed. Guard 12 asks how old those are."""
         ...
 
     def run(self, context: ToolContext, args: Arguments) -> ToolOutcome:
@@ -224,6 +231,8 @@ class ModelRequest:
     timeout_seconds: float = 60.0
     constraints: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
+    # The ids of answers in the history that have passed their half-life and do not hold any more.
+    lapsed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,12 @@
 
 import json
 from bisect import bisect_right
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
-from receipts.selectors import TurnRecord, result_bytes, sealed_turns
+from receipts.selectors import TurnRecord, proposals_waiting, result_bytes, sealed_turns
 from receipts.states import CallStatus, Disposition
 from runs.canonical import canonical, digest
 from runs.selectors import messages_of, source_of
@@ -66,6 +68,12 @@ class Conversation:
 def message_id(turn_no: int, ordinal: int) -> str:
     """The id by which the model's conversation knows a proposal: stable, and made by us."""
     return f"t{turn_no}-{ordinal}"
+
+
+def answers_of(call_ids: Collection[UUID]) -> list[str]:
+    """The ids of the messages that told the model what these calls gave."""
+    named = proposals_waiting(call_ids=list(call_ids)) if call_ids else []
+    return [message_id(turn_no, ordinal) for _, turn_no, ordinal in named]
 
 
 def rebuild(run: Any) -> Conversation:

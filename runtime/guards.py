@@ -1,4 +1,4 @@
-"""The resume guards 9 to 12: may this run go on, on this approval, on what it was told?
+"""The resume guards 9 to 13: may this run go on, on this approval, on what it was told?
 
 Each is asked in its order when a run is resumed, and again inside the commit that sends a call or finishes the run
 (DESIGN.md rulings 4, 31, 35 and 36). A guard that fails says why, under a refusal kind of its own, and what follows: the
@@ -18,9 +18,12 @@ from checkpoints.selectors import withdrawn_commitment
 from receipts.states import EffectClass
 from runs.errors import LeaseLost
 from runs.leases import lease_lock
+from runs.selectors import refused_before
 from runs.services import refusal_record
 from runs.states import RefusalKind
+from runtime.drift import drift_of
 from runtime.ending import held_run, refuse_resume
+from runtime.facts import LAPSED, lapsed_under
 from runtime.registry import tool_of
 from runtime.session import Session
 from runtime.tools.registry import definition_hash
@@ -42,13 +45,19 @@ def ground(session: Session) -> Failed | None:
 
 
 def approval(session: Session, call: Any, wait: Any) -> Failed | None:
-    """Guards 9 to 11 of an approved call, in their order. Called before, and inside, the commit that consumes the wait."""
-    return _binding(session, call, wait) or _principal(session) or _decider(wait) or _withdrawn(session)
+    """Guards 9 to 12 of an approved call, in their order. Called before, and inside, the commit that consumes the wait."""
+    return (
+        _binding(session, call, wait)
+        or _principal(session)
+        or _decider(wait)
+        or _withdrawn(session)
+        or _stale(session, call)
+    )
 
 
 def unasked(session: Session, call: Any) -> Failed | None:
-    """Guards 10 and 11 of a call that policy asks nobody about. What only reads is sent all the same."""
-    return None if call.effect_class == EffectClass.READ_ONLY else ground(session)
+    """Guards 10 to 12 of a call that policy asks nobody about. What only reads is sent all the same."""
+    return None if call.effect_class == EffectClass.READ_ONLY else ground(session) or _stale(session, call)
 
 
 def retry(session: Session, call: Any) -> Failed | None:
@@ -105,6 +114,12 @@ def _withdrawn(session: Session) -> Failed | None:
     return Failed(RefusalKind.WITHDRAWN, f"{why}: {gone.withdrawal_reason[:150]}", gone.id)
 
 
+def _stale(session: Session, call: Any) -> Failed | None:
+    """Guard 12: no observation that the call rests on has passed its half-life (C-027, T20)."""
+    lapsed = lapsed_under(session, call)
+    return Failed(RefusalKind.STALE_FACTS, LAPSED, lapsed[0], holds=False) if lapsed else None
+
+
 def _asked_afresh(kind: RefusalKind, wait: Any, why: str) -> Failed:
     return Failed(kind, why, wait.id, holds=False)
 
@@ -128,6 +143,24 @@ def ask_afresh(session: Session, wait: Any, failed: Failed) -> None:
         fence=session.holding.fence,
         subject_id=wait.id,
         detail={"why": failed.why},
+    )
+
+
+def note_drift(session: Session) -> None:
+    """Guard 13: where the agent declares other constraints or assumptions than the run carries, say so once. What is carried
+    wins; only an act of a person changes it (C-004, C-005).
+    """
+    terms = session.snapshot.contract.terms
+    drift = drift_of([(term.source_kind, term.statement, term.denies) for term in terms], session.spec)
+    if not drift or refused_before(session.run, RefusalKind.CONFIG_DRIFT, drift.digest):
+        return
+    refusal_record(
+        tenant_id=session.run.tenant_id,
+        run_id=session.run.id,
+        kind=RefusalKind.CONFIG_DRIFT,
+        fence=session.holding.fence,
+        evidence_digest=drift.digest,
+        detail={"carried": len(drift.carried), "declared": len(drift.declared)},
     )
 
 

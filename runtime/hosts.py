@@ -6,8 +6,9 @@ A host never writes a row. It says what one try gave; the loop records it.
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -68,9 +69,12 @@ def bind_turn(
     run_id: UUID,
     results: Sequence[PriorResult],
     keys: RunKeys,
+    epochs: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Bound]:
     """Bind every proposal of a turn, in order. A key that is already live in the run, or earlier in this turn, is reused;
     one whose outcome nobody knows and that the run went on without is refused.
+
+    `epochs` says how often what a step observed has lapsed: reading it again is a step of its own (T06).
     """
     now = replace(keys, live=dict(keys.live))
     bound: list[Bound] = []
@@ -78,7 +82,7 @@ def bind_turn(
         if proposed.tool == FINISH.key:
             bound.append(_bind_finish(ordinal, proposed, alone=len(turn.proposals) == 1))
             continue
-        item = _bind(ordinal, proposed, spec, run_id, results, now)
+        item = _bind(ordinal, proposed, spec, run_id, results, now, epochs)
         if item.call is not None:
             now.live[item.call.idempotency_key] = item.call.id
         bound.append(item)
@@ -100,6 +104,7 @@ def _bind(
     run_id: UUID,
     results: Sequence[PriorResult],
     keys: RunKeys,
+    epochs: Mapping[str, int],
 ) -> Bound:
     tool = next((tool for tool in spec.tools if tool.key == proposed.tool), None)
     try:
@@ -107,7 +112,7 @@ def _bind(
             raise _Unusable(f"at most {CALLS_PER_TURN} calls a turn")
         if tool is None:
             raise _Unusable(f"unknown tool {proposed.tool}")
-        args, plain, step_name = _complete(tool, proposed, results)
+        args, plain, step_name = _complete(tool, proposed, results, epochs)
         value = args.model_dump(mode="json")
         key = idempotency_key(run_id=run_id, step_name=step_name, args=value)
         if key in keys.given_up:
@@ -140,7 +145,9 @@ def _bind(
     return Bound(NewProposal(ordinal, tool.key, call.args_digest, Disposition.NEW, call=call.id), call, tool, args)
 
 
-def _complete(tool: Tool, proposed: ProposedCall, results: Sequence[PriorResult]) -> tuple[Arguments, bytes, str]:
+def _complete(
+    tool: Tool, proposed: ProposedCall, results: Sequence[PriorResult], epochs: Mapping[str, int]
+) -> tuple[Arguments, bytes, str]:
     try:
         args = tool.complete(tool.arguments.model_validate_json(canonical(proposed.arguments)), results)
     except ValidationError as error:
@@ -151,10 +158,17 @@ def _complete(tool: Tool, proposed: ProposedCall, results: Sequence[PriorResult]
         raise
     except ValueError as error:
         raise _Unusable(str(error)) from error
-    step_name = f"{tool.key}/{tool.step_label(args)}"
+    step_name = base_step(tool, args)
+    if tool.half_life_seconds is not None and epochs.get(step_name, 0):
+        step_name = f"{step_name}~{epochs[step_name] + 1}"
     if len(step_name) > STEP_NAME_LIMIT:
         raise _Unusable(f"the step name is longer than {STEP_NAME_LIMIT} characters")
     return args, canonical(args.model_dump(mode="json")), step_name
+
+
+def base_step(tool: Tool, args: Arguments) -> str:
+    """The name of the step that a call is, whatever its epoch."""
+    return f"{tool.key}/{tool.step_label(args)}"
 
 
 def _digest_of(arguments: Any) -> str:

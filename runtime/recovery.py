@@ -12,7 +12,7 @@ from django.db.utils import OperationalError
 from accounts.codec import BodyChanged
 from accounts.selectors import current_data_key
 from checkpoints.errors import Unreadable
-from checkpoints.selectors import Position, load_head, unknown_saves
+from checkpoints.selectors import Position, lapses_of, load_head, unknown_saves
 from checkpoints.services import head_lock_soon, saves_probe
 from receipts.selectors import (
     calls_in_lineage,
@@ -28,7 +28,7 @@ from runs.selectors import budget_units, last_message, run_inputs, run_now
 from runs.states import UNHOLDING_CAUSES, BudgetUnit, Holding, HoldReason, RecoveryPolicy, RunStatus
 from runs.wakeups import wakeups_consume
 from runtime.contracts import AgentSpec, PriorResult
-from runtime.conversation import rebuild
+from runtime.conversation import answers_of, rebuild
 from runtime.ending import close_settled, held_run, lose_open_attempts, park, refuse_resume, stop, worker
 from runtime.gateways import gateway
 from runtime.heartbeat import Heartbeat
@@ -140,6 +140,8 @@ def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
     )
     for call_id, turn_no, ordinal in proposals_waiting(call_ids=position.snapshot.barrier):
         session.asked_for(call_id, turn_no, ordinal)
+    lapses = lapses_of([ref.call for ref in position.snapshot.results])
+    session.lapse(lapses, answers_of(lapses))
     return session
 
 

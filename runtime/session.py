@@ -1,5 +1,6 @@
 """What a worker holds in memory while it continues a run. Everything in it can be rebuilt from the database."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from secrets import token_hex
@@ -81,6 +82,9 @@ class Session:
     in_flight: list[Prepared] = field(default_factory=list)
     in_hand: dict[UUID, tuple[Sending, Tried]] = field(default_factory=dict)
     sent: set[tuple[UUID, int]] = field(default_factory=set)
+    # What was observed and does not hold any more: how often a step's observation has lapsed, and the answers of those.
+    epochs: Counter[str] = field(default_factory=Counter)
+    lapsed: frozenset[str] = frozenset()
     proposals_of: dict[UUID, list[tuple[int, int]]] = field(default_factory=dict)
 
     @property
@@ -186,6 +190,12 @@ class Session:
             outside_url=settings.OUTSIDE_URL,
             recall=lambda subject: memory_texts(tenant_id=self.holding.tenant_id, subject=subject),
         )
+
+    def lapse(self, steps: Mapping[UUID, str], answers: Collection[str]) -> None:
+        """The observations of these calls do not hold any more: no tool builds on them, and reading again is another step."""
+        self.results = [result for result in self.results if result.call_id not in steps]
+        self.epochs.update(steps.values())
+        self.lapsed |= frozenset(answers)
 
     def asked_for(self, call_id: UUID, turn_no: int, ordinal: int) -> None:
         """Note that a proposal of the conversation waits for this call."""

@@ -4,11 +4,12 @@
 and outcomes are looked up, not consumed by whoever asks first, so that a worker that takes over hears the same.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, TypeVar
+from uuid import UUID
 
 from receipts.states import EffectClass
 from runtime.contracts import (
@@ -157,6 +158,13 @@ class Look(_ToldTool):
     effect_class: ClassVar[EffectClass] = EffectClass.READ_ONLY
 
 
+class Watch(Look):
+    """Only reads, and what it saw holds for an hour."""
+
+    key: ClassVar[str] = "watch"
+    half_life_seconds: ClassVar[float | None] = 3600.0
+
+
 class Again(_ToldTool):
     """Its other side executes a key once, however often it is asked."""
 
@@ -203,6 +211,15 @@ class Typed(_ToldTool):
         return ToolOutcome({"next": (dated.day + timedelta(days=1)).isoformat(), "sum": sum(dated.weights)})
 
 
+class Apart(Once):
+    """Rests on nothing that was read."""
+
+    key: ClassVar[str] = "apart"
+
+    def rests_on(self, args: Arguments, results: Sequence[PriorResult]) -> Collection[UUID]:
+        return ()
+
+
 class Post(Once):
     """Publishes a report version to an outside channel."""
 
@@ -246,7 +263,7 @@ def _spec(key: str, **differently: Any) -> AgentSpec:
         "instructions": "Do what the test has told.",
         "default_goal": "Do what the test has told.",
         "model": "scripted",
-        "tools": (Look(), Again(), Asked(), Once(), Post(), Note(), Typed(), *TOOLS.values()),
+        "tools": (Look(), Watch(), Apart(), Again(), Asked(), Once(), Post(), Note(), Typed(), *TOOLS.values()),
         "obligations": (),
         "input_names": (),
         "caps": {"model_calls": 50, "tool_calls": 50, "tokens": 1_000_000},

@@ -120,18 +120,25 @@ def _draft(told: list[Told]) -> tuple[str, ProposedCall] | None:
 
 
 def _reference(told: list[Told]) -> tuple[str, ProposedCall] | None:
-    if _last(told, "fetch_reference") or not _unexplained(told):
+    posted = _last(told, "publish_report")
+    if _last(told, "fetch_reference") or not _unexplained(told) or (posted and posted.ok):
         return None
     return "I ask the reference sheet what the lines without a ticker are.", ProposedCall("fetch_reference", {})
 
 
 def _publication(told: list[Told]) -> tuple[str, ProposedCall] | None:
-    draft = _last(told, "send_answer_part")
-    if _last(told, "publish_report") or not (draft and draft.ok):
+    draft, tried = _last(told, "send_answer_part"), _last(told, "publish_report")
+    if not (draft and draft.ok) or (tried and (tried.ok or not _read_since(told, tried))):
         return None
     summary = f"{_comparison(told)} {_explained(told)}"
     arguments = {"channel": "wiki", "report_version": 2, "title": _title(told), "summary": summary}
     return "The report is complete. I ask to publish it on the wiki.", ProposedCall("publish_report", arguments)
+
+
+def _read_since(told: list[Told], tried: Told) -> bool:
+    """Whether the sheet was read again after this: what was asked for before rested on facts that had lapsed."""
+    at = next(index for index, one in enumerate(told) if one is tried)
+    return any(one.tool == "fetch_reference" and one.ok for one in told[at:])
 
 
 def _conclusion(told: list[Told]) -> str:

@@ -17,14 +17,15 @@ class Told:
 
 
 def read_history(request: ModelRequest) -> list[Told]:
-    """Every proposal of the conversation, in order."""
+    """Every proposal of the conversation whose answer holds, in order."""
     results = {message["id"]: message for message in request.history if message["role"] == "tool"}
     told = []
     for message in request.history:
         for call in message.get("calls", []) if message["role"] == "assistant" else []:
             result = results.get(call["id"])
             ok, value = (result["ok"], result["value"]) if result else (None, {})
-            told.append(Told(call["tool"], call["arguments"], ok, value))
+            if call["id"] not in request.lapsed:
+                told.append(Told(call["tool"], call["arguments"], ok, value))
     return told
 
 

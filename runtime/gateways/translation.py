@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from pydantic_ai import messages as pydantic_ai
@@ -34,7 +34,7 @@ def messages(request: ModelRequest) -> list[ModelMessage]:
     ]
     result: list[ModelMessage] = [pydantic_ai.ModelRequest(parts)]
     for message in request.history:
-        result.extend(_translated(message, answers))
+        result.extend(_translated(message, answers, request.lapsed))
     return result
 
 
@@ -53,7 +53,9 @@ def tools(specs: tuple[ToolSpec, ...]) -> list[ToolDefinition]:
     ]
 
 
-def _translated(message: dict[str, Any], answers: Mapping[str, dict[str, Any]]) -> Iterator[ModelMessage]:
+def _translated(
+    message: dict[str, Any], answers: Mapping[str, dict[str, Any]], lapsed: Collection[str]
+) -> Iterator[ModelMessage]:
     if message["role"] == "user":
         yield pydantic_ai.ModelRequest([pydantic_ai.UserPromptPart(message["text"])])
     elif message["role"] == "notice":
@@ -66,12 +68,15 @@ def _translated(message: dict[str, Any], answers: Mapping[str, dict[str, Any]]) 
         if text or calls:
             yield ModelResponse([*text, *calls])
         if calls:
-            yield pydantic_ai.ModelRequest([_answered(call, answers) for call in calls])
+            yield pydantic_ai.ModelRequest([_answered(call, answers, lapsed) for call in calls])
 
 
-def _answered(call: ToolCallPart, answers: Mapping[str, dict[str, Any]]) -> ModelRequestPart:
+def _answered(call: ToolCallPart, answers: Mapping[str, dict[str, Any]], lapsed: Collection[str]) -> ModelRequestPart:
     answer = answers.get(call.tool_call_id, NO_ANSWER)
-    content = json.dumps({"ok": answer["ok"], "value": shortened(answer["value"])}, ensure_ascii=False)
+    said: dict[str, Any] = {"ok": answer["ok"], "value": shortened(answer["value"])}
+    if call.tool_call_id in lapsed:
+        said["lapsed"] = "This has passed its half-life and does not hold any more."
+    content = json.dumps(said, ensure_ascii=False)
     return ToolReturnPart(call.tool_name, content, tool_call_id=call.tool_call_id)
 
 

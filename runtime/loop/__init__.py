@@ -23,7 +23,8 @@ from runs.services import refusal_record
 from runs.states import Holding, RefusalKind
 from runtime.drain import draining
 from runtime.ending import adopt, give_back, refuse_resume, stop
-from runtime.guards import goes_on
+from runtime.facts import refresh
+from runtime.guards import goes_on, note_drift
 from runtime.heartbeat import Heartbeat
 from runtime.liveness.lock import liveness_key
 from runtime.loop.act import await_result
@@ -67,7 +68,7 @@ def _hold(holding: Holding) -> Holding | None:
     try:
         with heartbeat:
             session = restore(holding, heartbeat)
-            going = session is not None and (session.snapshot.phase == Phase.AWAITING_APPROVAL or goes_on(session))
+            going = session is not None and _passes_guards(session)
             while going and session is not None:
                 going = _step(session)
     except LeaseLost:
@@ -81,6 +82,16 @@ def _hold(holding: Holding) -> Holding | None:
             raise
         return _after_lost_connection(holding, heartbeat, session)
     return None
+
+
+def _passes_guards(session: Session) -> bool:
+    """Guards 10 to 13, in their order; a run that waits is asked 9 to 12 by `wake`. False: it was held."""
+    if session.snapshot.phase != Phase.AWAITING_APPROVAL:
+        if not goes_on(session):
+            return False
+        refresh(session)
+    note_drift(session)
+    return True
 
 
 def _after_lost_connection(holding: Holding, heartbeat: Heartbeat, session: Session | None) -> Holding | None:

@@ -7,12 +7,10 @@ from typing import Any
 from django.db import transaction
 
 from approvals.policies import Ruling
-from approvals.services import arguments_intact, ruling_record, wait_consume, wait_refuse
-from checkpoints.errors import Unreadable
+from approvals.services import ruling_record, wait_consume, wait_refuse
 from checkpoints.services import SaveRefused, conflict
 from checkpoints.statements import save_params
 from checkpoints.states import Phase, Trigger
-from receipts.selectors import call_arguments
 from receipts.services import ReportText, call_refuse, claim_take, publication_exists, report_version_store
 from receipts.statements import SentCall, dispatch_params
 from receipts.states import CallStatus, EffectClass
@@ -23,9 +21,9 @@ from runs.live import hint_changed
 from runs.statements import Purse, fence_params
 from runtime import guards
 from runtime.contracts import Arguments, Tool
+from runtime.facts import bound_tool
 from runtime.loop.budget import not_started, tool_reserve
 from runtime.loop.lineage import ClaimedElsewhere
-from runtime.registry import tool_of
 from runtime.session import Sending, Session
 from runtime.statements import DISPATCH_AGAIN, DISPATCH_CALLS, Written, write
 
@@ -153,19 +151,6 @@ def dispatch_again(session: Session, going: Sequence[Going]) -> bool:
         return written.go or not_started(session, written)
     _now_sending(session, going, bound)
     return True
-
-
-def bound_tool(session: Session, call: Any) -> tuple[Tool, Arguments]:
-    """The pinned tool of a stored call, and its arguments read back from the stored canonical bytes.
-
-    Raises Unreadable where these are not the bytes that the call was recorded with.
-    """
-    tool = tool_of(session.spec, call.tool)
-    if tool is None:
-        raise LookupError(f"the pinned agent version has no tool {call.tool}")
-    if not arguments_intact(call):
-        raise Unreadable("DIGEST_MISMATCH", f"the arguments of call {call.id} are not the recorded ones")
-    return tool, tool.arguments.model_validate_json(call_arguments(call))
 
 
 def prepare_effects(session: Session, effects: Sequence[tuple[Any, Tool, Arguments]]) -> None:

@@ -17,7 +17,8 @@ from runs.states import RunStatus, WakeupCause
 from runs.wakeups import wakeups_consume
 from runtime import guards
 from runtime.ending import held_run, stop, worker
-from runtime.loop.dispatch import Going, bound_tool, dispatch_first, prepare_effects
+from runtime.facts import bound_tool, refresh
+from runtime.loop.dispatch import Going, dispatch_first, prepare_effects
 from runtime.loop.lineage import ClaimedElsewhere, claimed_elsewhere
 from runtime.loop.think import think
 from runtime.registry import tool_of
@@ -52,8 +53,10 @@ def unsent(session: Session) -> list[Any]:
 
 def route_calls(session: Session, calls: Sequence[Any]) -> bool:
     """Ask the policy about each call and do what it says. One whose intent another run of the lineage has claimed is seen
-    to first; the next step looks at the others again.
+    to first; the next step looks at the others again. So it does where facts have lapsed that one of them rests on.
     """
+    if refresh(session):
+        return True
     try:
         return _by_policy(session, calls)
     except ClaimedElsewhere as claimed:

@@ -77,6 +77,7 @@ def request(session: Session, turn_no: int) -> ModelRequest:
         timeout_seconds=MODEL_TIMEOUT_SECONDS,
         constraints=tuple(term.statement for term in session.snapshot.contract.constraints),
         assumptions=tuple(term.statement for term in session.snapshot.contract.assumptions),
+        lapsed=session.lapsed,
     )
 
 
@@ -89,6 +90,7 @@ def request_digest(session: Session, turn_no: int) -> str:
                 "goal": session.snapshot.contract.goal,
                 "constraints": [term.statement for term in session.snapshot.contract.constraints],
                 "assumptions": [term.statement for term in session.snapshot.contract.assumptions],
+                "lapsed": sorted(session.lapsed),
                 "turn": turn_no,
                 "conversation": session.conversation.chain,
             }
@@ -164,6 +166,7 @@ def _seal(session: Session, asked: Asked, turn: ModelTurn, answer: Asking) -> bo
         run_id=session.run.id,
         results=session.results,
         keys=session.keys,
+        epochs=session.epochs,
     )
     bound = _authorise(session, dispositions(session, bound))
     prepared = _decision(session, asked, bound)

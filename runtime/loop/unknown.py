@@ -32,8 +32,9 @@ from runs.services import budget_settle_held
 from runs.states import HoldReason, RunStatus
 from runtime.contracts import ToolOutcome
 from runtime.ending import held_run, park
+from runtime.facts import LAPSED, bound_tool, lapsed_under
 from runtime.hosts import try_probe
-from runtime.loop.dispatch import Going, bound_tool, dispatch_again, sending_of
+from runtime.loop.dispatch import Going, dispatch_again, sending_of
 from runtime.recovery import prior_result
 from runtime.session import Session, Settled
 
@@ -163,6 +164,8 @@ def _given_up(session: Session, call: Any) -> bool:
         by_person = verdict is not None and verdict.method == "HUMAN"
         if not by_person and approval_lapsed(call_id=call.id):
             why = "the approval lapsed before the next try"
+        elif call.effect_class != EffectClass.READ_ONLY and lapsed_under(session, call):
+            why = LAPSED
     if why is None:
         return False
     with held_run(session.holding):

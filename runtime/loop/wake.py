@@ -14,6 +14,7 @@ from runs.states import RefusalKind, RunStatus, WakeupCause
 from runs.wakeups import wakeups_consume
 from runtime import guards
 from runtime.ending import held_run, park, stop
+from runtime.facts import refresh
 from runtime.loop.dispatch import Going, NotGoing, dispatch_first, refuse_in_step
 from runtime.loop.route import route_calls, to_decide, unsent
 from runtime.session import Session
@@ -78,6 +79,8 @@ def _void(session: Session, wait: Any, failed: guards.Failed) -> bool:
     """What follows where an approval can't be used: the run is held, or every decided call of it is asked afresh."""
     if failed.holds:
         return guards.hold(session, failed)
+    if failed.kind == RefusalKind.STALE_FACTS:
+        return refresh(session)
     guards.ask_afresh(session, wait, failed)
     return True
 

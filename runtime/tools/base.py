@@ -1,7 +1,8 @@
 """What the tools of this package have in common: the defaults of the Tool protocol."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar, TypeVar
+from uuid import UUID
 
 from runtime.contracts import Arguments, PriorResult, ReportDraft, ToolContext, ToolOutcome
 
@@ -9,15 +10,20 @@ A = TypeVar("A", bound=Arguments)
 
 
 class PlainTool:
-    """A tool that completes nothing, publishes nothing and can't be probed. Subclasses give the rest."""
+    """A tool that completes nothing, publishes nothing, can't be probed and rests on all that is known. Subclasses give the rest."""
 
     publishes: ClassVar[str] = ""
     window_seconds: ClassVar[float] = 0.0
     local: ClassVar[bool] = False
     look: ClassVar[tuple[tuple[str, str], ...]] = ()
+    half_life_seconds: ClassVar[float | None] = None
 
     def complete(self, args: Arguments, results: Sequence[PriorResult]) -> Arguments:
         return args
+
+    def rests_on(self, args: Arguments, results: Sequence[PriorResult]) -> Collection[UUID]:
+        """Everything that was known when it was proposed; a tool that knows better says less."""
+        return [result.call_id for result in results]
 
     def probe(self, context: ToolContext, args: Arguments) -> ToolOutcome | bool | None:
         return None

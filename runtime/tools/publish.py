@@ -1,7 +1,8 @@
 """t6: publication on the outside wiki. What is sent is exactly the canonical arguments that were approved."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar, Literal
+from uuid import UUID
 
 from pydantic import Field
 
@@ -68,6 +69,11 @@ class PublishReport(PlainTool):
         post = expect(args, PublishReportArguments)
         body = report.body(results, post.summary, cite=report.linked, reference=True)
         return ReportDraft(SLUG, post.title, body, report.source_calls(body))
+
+    def rests_on(self, args: Arguments, results: Sequence[PriorResult]) -> Collection[UUID]:
+        """The calls that its numbers link to."""
+        draft = self.draft(args, results)
+        return draft.source_calls if draft else ()
 
     def run(self, context: ToolContext, args: Arguments) -> ToolOutcome:
         """Post once."""

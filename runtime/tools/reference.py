@@ -36,6 +36,7 @@ class FetchReference(PlainTool):
     effect_class: ClassVar[EffectClass] = EffectClass.READ_ONLY
     timeout_seconds: ClassVar[float] = 10.0
     arguments: ClassVar[type[Arguments]] = FetchReferenceArguments
+    half_life_seconds: ClassVar[float | None] = 24 * 3600.0
 
     def complete(self, args: Arguments, results: Sequence[PriorResult]) -> Arguments:
         """Fill in the names. Refuses a list of the model's own, and a reading of nothing."""

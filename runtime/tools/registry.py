@@ -45,7 +45,7 @@ def tool_spec(tool: Tool, *, progress: bool = False) -> ToolSpec:
 
 @cache
 def definition_hash(tool: Tool) -> str:
-    """SHA-256 (hex) of what a run pins and an approval is bound to: key, version, effect class, timeout and schema."""
+    """SHA-256 (hex) of what a run pins and an approval is bound to: key, version, effect class, timeout, schema and half-life."""
     definition: dict[str, Any] = {
         "key": tool.key,
         "version": tool.version,
@@ -54,4 +54,6 @@ def definition_hash(tool: Tool) -> str:
         "window_seconds": str(tool.window_seconds),
         "schema": tool.arguments.model_json_schema(),
     }
+    if tool.half_life_seconds is not None:
+        definition["half_life_seconds"] = str(tool.half_life_seconds)
     return digest(canonical(definition))

@@ -1,5 +1,6 @@
 """Constraints and assumptions: accepted at the start with their source, carried, held by policy, withdrawn by a person."""
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 from uuid import UUID
@@ -17,11 +18,12 @@ from checkpoints.selectors import load_head
 from receipts.models import ModelCall
 from runs.errors import KeyReused
 from runs.models import Refusal, Wakeup
-from runtime.contracts import ToolRetryable
+from runtime.contracts import Constraint, ToolRetryable
 from runtime.loop import drive
+from runtime.registry import agents
 from runtime.services import Started, StartRequest, Terms, Withdrawn, commitment_withdraw, run_start
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, went_well
+from tests.agents import SCRIPT, Bound, calls, went_well
 from tests.engine.engine import At, Engine, call_named, open_wait, people, run_now, sql
 from tests.engine.races import Aside, gate_at, together
 
@@ -259,3 +261,46 @@ def test_an_ended_run_keeps_its_record_of_it(engine: Engine) -> None:
     assert isinstance(withdraw(engine, run_id), Withdrawn)
     assert (run_now(run_id).status, Wakeup.objects.filter(run_id=run_id).count()) == ("COMPLETED", 0)
     assert isinstance(engine.decide(open_wait(engine.run(calls(("once", "b"))))), Decided)
+
+
+# ── carried and declared ─────────────────────────────────────────────────────
+
+
+def redeclare(monkeypatch: pytest.MonkeyPatch, *constraints: Constraint) -> None:
+    """Have the agent declare other constraints from now on, as a changed registration would."""
+    monkeypatch.setattr(Bound, "spec", replace(Bound.spec, constraints=constraints))
+    agents.cache_clear()
+
+
+def test_what_a_run_accepted_wins_over_a_widened_registration(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C-004, C-005: the worker is dead while the constraint is dropped; the write is denied all the same."""
+    typed = ("typed", {"label": "t", "day": "2026-02-28", "weights": [1.5]})
+    run_id = started(engine, calls(("once", "a")), calls(typed), terms=Terms(), agent="bound")
+    drive(run_id)
+    redeclare(monkeypatch, Constraint("Be brief."))
+    engine.approve(run_id)
+    drive(run_id)
+    call = call_named(run_id, "t")
+    assert (call.status, SCRIPT.labels("typed"), run_now(run_id).status) == ("DENIED", [], "COMPLETED")
+    refusal = Refusal.objects.get(run_id=run_id)
+    assert (refusal.kind, refusal.detail) == ("CONFIG_DRIFT", {"carried": 1, "declared": 1})
+
+
+def test_the_same_difference_is_said_once_and_another_one_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = started(engine, calls(("once", "a")), calls(("once", "b")), terms=Terms(), agent="bound")
+    drive(run_id)
+    redeclare(monkeypatch)
+    engine.approve(run_id)
+    drive(run_id)
+    engine.approve(run_id)
+    redeclare(monkeypatch, Constraint("Be brief."))
+    drive(run_id)
+    assert refusals(run_id) == ["CONFIG_DRIFT", "CONFIG_DRIFT"]
+    assert len(set(Refusal.objects.values_list("evidence_digest", flat=True))) == 2
+
+
+def test_terms_of_a_person_are_no_drift(engine: Engine) -> None:
+    drive(started(engine, agent="bound"))
+    assert not Refusal.objects.exists()

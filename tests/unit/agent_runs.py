@@ -40,6 +40,7 @@ class InMemoryRun:
     run_id: UUID = field(default_factory=uuid4)
     results: list[PriorResult] = field(default_factory=list)
     history: list[dict[str, Any]] = field(default_factory=list)
+    lapsed: set[str] = field(default_factory=set)
 
     def complete(self, key: str, **arguments: Any) -> Arguments:
         """The arguments as the loop has them before the key: checked and completed."""
@@ -93,6 +94,7 @@ class InMemoryRun:
                 inputs=("a", "b"),
                 history=tuple(self.history),
                 tools=(),
+                lapsed=frozenset(self.lapsed),
             )
         )
 

@@ -122,3 +122,15 @@ def test_the_samples_are_readable_and_labelled_synthetic(path: Path) -> None:
     assert disclosure.synthetic
     assert disclosure.without_ticker
     assert disclosure.as_of == "2026-06-30"
+
+
+def test_facts_that_lapsed_are_read_again_and_the_publication_proposed_again(world: OutsideWorld) -> None:
+    """T20: what was asked for rested on the old reading; nothing else is done twice."""
+    run = InMemoryRun(world.url)
+    not_sent = {"error": "not sent: it rests on facts that have passed their half-life"}
+    run.follow({"publish_report": not_sent})
+    run.lapsed = {message["id"] for message in run.history if message.get("tool") == "fetch_reference"}
+    assert [proposal.tool for proposal in run.follow()] == ["fetch_reference", "publish_report", "finish"]
+    assert (world.counts()["wiki"]["total"], world.counts()["reference"]["total"]) == (1, 2)
+    run.lapsed |= {message["id"] for message in run.history if message.get("tool") == "fetch_reference"}
+    assert [proposal.tool for proposal in run.follow()] == ["finish"]

@@ -39,6 +39,8 @@ from runs.states import (
     can_settle,
     can_stop,
 )
+from runtime.drift import drift_of
+from runtime.registry import agents
 
 PANELS = {"run-live": "pages/run/live.html"}
 
@@ -106,7 +108,7 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         "intent": Intent.objects.filter(run=run).order_by("-version").first(),
         "budget_lines": budget_lines(rows.budgets),
         "sweep_failure": SweepFailure.objects.filter(run=run).order_by("first_at").first(),
-        "commitments": commitments_of(run.id),
+        **_contract(run),
         "inputs": RunInput.objects.filter(run=run).order_by("name"),
         "said_progress": run.progress.order_by("-version").first() if run.workspace_id else None,
         "remembered": run.remembered.count(),
@@ -116,6 +118,14 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         **_acts(actor, rows),
     }
     return respond(request, actor, "pages/run/page.html", context, PANELS)
+
+
+def _contract(run: Run) -> dict[str, object]:
+    """What the run accepted, and how that differs from what its agent declares now."""
+    terms = commitments_of(run.id)
+    agent = agents().get(run.agent_version.agent.key)
+    drift = drift_of([(term.source_kind, term.statement, term.denies) for term in terms], agent.spec) if agent else None
+    return {"commitments": terms, "drift": drift if not run.ended_at else None}
 
 
 def _picked(events: Sequence[Event], key: str) -> Event | None:
