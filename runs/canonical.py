@@ -49,8 +49,8 @@ def parse(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> Any:
 
 
 def check(value: Any, path: str = "$", depth: int = 0) -> None:
-    """Raise NotCanonical at the first place that canonical JSON can't hold."""
-    if depth > MAX_DEPTH:
+    """Raise NotCanonical at the first place that canonical JSON can't hold. `depth`: how many lists and objects are around it."""
+    if depth >= MAX_DEPTH and isinstance(value, dict | list | tuple):
         raise NotCanonical(f"{path}: nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):
         _check_text(value, path)

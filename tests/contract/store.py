@@ -357,10 +357,14 @@ class Worker:
         """A revision that waits for a person, and the wait of one recorded call at it."""
         if self.position.snapshot.phase != Phase.AWAITING_APPROVAL:
             self.save(Phase.AWAITING_APPROVAL)
+        return self.open_wait_of(call.id)
+
+    def open_wait_of(self, call_id: UUID) -> Wait:
+        """The wait of a recorded call at the head as it is."""
         with self.held():
             head_lock(self.run.id)
             return wait_open(
-                ToolCall.objects.get(id=call.id),
+                ToolCall.objects.get(id=call_id),
                 ASK_RULING,
                 revision=self.position.revision,
                 checkpoint_digest=self.position.digest,
