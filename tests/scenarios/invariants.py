@@ -14,6 +14,7 @@ from django.db.models import Count
 
 from accounts.audit import audit_verify
 from checkpoints.models import Intent
+from checkpoints.selectors import load_head
 from console.pages.inbox.items import unknown_calls
 from receipts.models import Attempt, ModelCall, Reconciliation, ToolCall
 from receipts.states import FollowUp
@@ -234,11 +235,19 @@ def _requests_broken(world: World) -> dict[str, list[Any]]:
 
 def _wrong_requests(run: Run) -> list[tuple[UUID, int]]:
     goal = Intent.objects.get(run=run).goal
+    contract = load_head(run).snapshot.contract
     asked = {turn.turn_no: turn.request_digest for turn in ModelCall.objects.filter(run=run)}
     given = {
         turn_no: digest(
             canonical(
-                {"manifest": run.agent_version.manifest_digest, "goal": goal, "turn": turn_no, "conversation": chain}
+                {
+                    "manifest": run.agent_version.manifest_digest,
+                    "goal": goal,
+                    "constraints": [term.statement for term in contract.constraints],
+                    "assumptions": [term.statement for term in contract.assumptions],
+                    "turn": turn_no,
+                    "conversation": chain,
+                }
             )
         )
         for turn_no, chain in enumerate(_chains(run), 1)

@@ -145,7 +145,7 @@ def test_a_call_that_was_not_sent_in_time_is_not_sent(world: World) -> None:
     before = records.same("head", "phases", "statuses", "reports", "transitions", "lease")
 
     thaw(zombie)
-    wait_refused(records, ("STALE_FENCE", 2))
+    wait_refused(records, ("UNCERTAIN_CALL", 3), ("STALE_FENCE", 2))
 
     assert records.same("head", "phases", "statuses", "reports", "transitions", "lease") == before
     call = records.call("publish_report")
