@@ -76,11 +76,11 @@ def attempt_find(*, receipt_id: UUID, attempt_no: int) -> Attempt:
     return tool.first() or Attempt.objects.get(model_call_id=receipt_id, attempt_no=attempt_no)
 
 
-def attempt_refused(attempt: Attempt, *, why: str, retry_in: float) -> None:
-    """Settle an attempt that was answered “not now”: the same logical call waits for its next try."""
-    Attempt.objects.filter(id=attempt.id, outcome=None).update(
-        outcome=AttemptOutcome.ERROR_RETRYABLE, finished_at=ClockTimestamp(), error=why
-    )
+def attempt_refused(
+    attempt: Attempt, *, why: str, retry_in: float, outcome: AttemptOutcome = AttemptOutcome.ERROR_RETRYABLE
+) -> None:
+    """Settle an attempt that was answered “not now” or “not so long”: the same logical call waits for its next try."""
+    Attempt.objects.filter(id=attempt.id, outcome=None).update(outcome=outcome, finished_at=ClockTimestamp(), error=why)
     retry_at = ClockTimestamp() + timedelta(seconds=retry_in)
     if attempt.tool_call_id is not None:
         ToolCall.objects.filter(id=attempt.tool_call_id, status=CallStatus.DISPATCHED).update(

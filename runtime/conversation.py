@@ -21,6 +21,9 @@ _CLOSED = {
 }
 
 
+# An answer of at most this many bytes is not made shorter: the note in its place would be as long.
+SHORT_ANSWER_BYTES = 200
+
 _FIRST, _LAST = -1, 10**9
 
 
@@ -32,6 +35,7 @@ class Conversation:
     """
 
     messages: list[dict[str, Any]] = field(default_factory=list)
+    compacted_through: int = 0
     _places: list[tuple[int, int]] = field(default_factory=list)
     _digests: list[str] = field(default_factory=list)
 
@@ -54,15 +58,39 @@ class Conversation:
         self._insert((turn_no, _FIRST), {"role": "assistant", "text": text, "calls": calls})
 
     def add_answer(self, turn_no: int, ordinal: int, tool: str, *, ok: bool, value: dict[str, Any]) -> None:
-        """Add what became of one proposal."""
+        """Add what became of one proposal; shortened where its turn is compacted already."""
+        value = _shortened(value) if turn_no <= self.compacted_through else value
         message = {"role": "tool", "id": message_id(turn_no, ordinal), "tool": tool, "ok": ok, "value": value}
         self._insert((turn_no, ordinal), message)
+
+    def compact(self, through: int) -> None:
+        """Replace every long answer of the turns up to this one by its digest and size."""
+        self.compacted_through = max(self.compacted_through, through)
+        for index, message in enumerate(self.messages):
+            if self._places[index][0] <= through and message["role"] == "tool":
+                self.messages[index] = message | {"value": _shortened(message["value"])}
+                self._digests[index] = digest(canonical(self.messages[index]))
+
+    def would_shorten(self, through: int) -> bool:
+        """Whether compacting up to this turn would change anything."""
+        return any(
+            place[0] <= through and message["role"] == "tool" and _shortened(message["value"]) != message["value"]
+            for place, message in zip(self._places, self.messages, strict=True)
+        )
 
     def _insert(self, place: tuple[int, int], message: dict[str, Any]) -> None:
         index = bisect_right(self._places, place)
         self._places.insert(index, place)
         self._digests.insert(index, digest(canonical(message)))
         self.messages.insert(index, message)
+
+
+def _shortened(value: dict[str, Any]) -> dict[str, Any]:
+    """An answer of an old turn as the model is still told it. A short one, as errors are, stays as it is."""
+    plain = canonical(value)
+    if len(plain) <= SHORT_ANSWER_BYTES:
+        return value
+    return {"left_out": {"why": "old answers were left out to save room", "sha256": digest(plain), "bytes": len(plain)}}
 
 
 def message_id(turn_no: int, ordinal: int) -> str:
@@ -76,11 +104,12 @@ def answers_of(call_ids: Collection[UUID]) -> list[str]:
     return [message_id(turn_no, ordinal) for _, turn_no, ordinal in named]
 
 
-def rebuild(run: Any) -> Conversation:
-    """The conversation of a run from what is stored, for a worker that takes over. A continued or forked run goes on
-    with what its source had heard and said up to the revision where it begins.
+def rebuild(run: Any, *, compacted_through: int = 0) -> Conversation:
+    """The conversation of a run from what is stored, for a worker that takes over, compacted as far as its head says.
+
+    A continued or forked run goes on with what its source had heard and said up to the revision where it begins.
     """
-    conversation = Conversation()
+    conversation = Conversation(compacted_through=compacted_through)
     parts, turns, messages = [], None, None
     source: Any = run
     while source is not None:

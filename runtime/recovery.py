@@ -131,7 +131,7 @@ def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
         key_id=current_data_key(run.tenant_id),
         inputs=run_inputs(run),
         results=_results(run, position),
-        conversation=rebuild(run),
+        conversation=rebuild(run, compacted_through=position.snapshot.compacted_through),
         news=news,
         heard=heard,
         keys=run_keys(run_id=run.id, results=[ref.call for ref in position.snapshot.results]),

@@ -101,6 +101,7 @@ class Session:
         results: tuple[ResultRef, ...] = (),
         contract: Contract | None = None,
         closes_step: bool = False,
+        compacted_through: int | None = None,
     ) -> Snapshot:
         """The revision that follows the current one, as a draft: `prepared` checks it."""
         now = self.snapshot
@@ -116,6 +117,7 @@ class Session:
                 "message_seq": max(now.message_seq, self.heard),
                 "results": (*now.results, *results),
                 "superstep": now.superstep + closes_step,
+                "compacted_through": now.compacted_through if compacted_through is None else compacted_through,
                 "contract": contract or now.contract,
                 "nonce": token_hex(16),
             }
@@ -166,7 +168,7 @@ class Session:
 
     def reread(self) -> None:
         """Take conversation and keys from the store again, after calls were closed or results adopted."""
-        self.conversation = rebuild(self.run)
+        self.conversation = rebuild(self.run, compacted_through=self.snapshot.compacted_through)
         self.keys = run_keys(run_id=self.run.id, results=[ref.call for ref in self.snapshot.results])
 
     def hear(self, news: int) -> bool:

@@ -87,6 +87,7 @@ class Snapshot(_Strict):
     next_node: str = Field(max_length=128)
     turn_no: int = Field(ge=0)
     superstep: int = Field(default=0, ge=0)
+    compacted_through: int = Field(default=0, ge=0)
     message_seq: int = Field(ge=0)
     contract: Contract
     barrier: tuple[UUID, ...] = Field(max_length=64)

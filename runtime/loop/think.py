@@ -16,7 +16,7 @@ from checkpoints.states import Phase, Trigger
 from receipts.selectors import call_now, open_turn
 from receipts.services import attempt_find, attempt_lost, attempt_refused, model_call_failed
 from receipts.statements import NewCall, call_params
-from receipts.states import Disposition, EffectClass
+from receipts.states import AttemptOutcome, Disposition, EffectClass
 from runs.canonical import canonical, digest
 from runs.faults import reach
 from runs.live import hint_changed
@@ -36,6 +36,7 @@ from runtime.loop.budget import (
     time_used,
     tool_reserve,
 )
+from runtime.loop.compact import can_compact, compact
 from runtime.loop.lineage import dispositions
 from runtime.registry import model_name
 from runtime.saving import not_written
@@ -139,6 +140,8 @@ def _ask(session: Session) -> bool:
 
 def _no_turn(session: Session, asked: Asked, answer: Asking) -> bool:
     """Record a try that gave no turn. A model call changes nothing outside, so it is asked again (F05)."""
+    if answer.final_as == AttemptOutcome.CONTEXT_OVERFLOW and can_compact(session):
+        return _shorter(session, asked, answer)
     used, delay = time_used(session, answer.took_ms), backoff(asked.attempt, asked=answer.retry_after)
     with held_run(session.holding) as (run, _):
         attempt = attempt_find(receipt_id=asked.id, attempt_no=asked.attempt)
@@ -156,6 +159,18 @@ def _no_turn(session: Session, asked: Asked, answer: Asking) -> bool:
         fail(session.holding, f"the model gave no turn {asked.turn_no} after {asked.attempt} attempts: {why}")
         return False
     return wait_for_retry(session, delay)
+
+
+def _shorter(session: Session, asked: Asked, answer: Asking) -> bool:
+    """The request was too long (A-135): the same turn is asked again after a compaction."""
+    with held_run(session.holding) as (run, _):
+        attempt = attempt_find(receipt_id=asked.id, attempt_no=asked.attempt)
+        attempt_refused(attempt, why=answer.failed, retry_in=0, outcome=AttemptOutcome.CONTEXT_OVERFLOW)
+        used = time_used(session, answer.took_ms)
+        budget_settle(run_id=run.id, receipt_id=asked.id, attempt_no=asked.attempt, used=used)
+    compact(session)
+    hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
+    return True
 
 
 def _seal(session: Session, asked: Asked, turn: ModelTurn, answer: Asking) -> bool:

@@ -16,6 +16,7 @@ from approvals.models import Wait
 from approvals.services import Decided, Seen, approval_decide
 from approvals.states import DecisionVerdict
 from checkpoints.models import Checkpoint, Head
+from checkpoints.selectors import load_head
 from receipts.models import Attempt, ModelCall, ToolCall
 from receipts.states import FollowUp, Verdict
 from runs.models import Lease, Run
@@ -248,7 +249,8 @@ def watch_requests() -> list[int]:
 
     def compare(request: ModelRequest) -> None:
         run = Run.objects.get(id=ModelCall.objects.latest("created_at").run_id)
-        if list(request.history) != rebuild(run).messages:
+        through = load_head(run).snapshot.compacted_through
+        if list(request.history) != rebuild(run, compacted_through=through).messages:
             differences.append(request.turn_no)
 
     SCRIPT.watch = compare

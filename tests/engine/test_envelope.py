@@ -71,6 +71,7 @@ CHANGES: dict[str, Any] = {
     "next_node": "verify",
     "turn_no": 2,
     "superstep": 1,
+    "compacted_through": 1,
     "message_seq": 2,
     "contract": Contract(version=2, goal="Compare.", obligations=BASE.contract.obligations),
     "barrier": (),
