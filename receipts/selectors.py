@@ -33,6 +33,7 @@ from receipts.states import (
     UNSENT_CALL,
     AttemptOutcome,
     CallStatus,
+    Disposition,
     EffectClass,
     EvidenceSource,
     ModelCallStatus,
@@ -118,6 +119,16 @@ def turns_of(*, tenant_id: UUID, run_id: UUID) -> list[tuple[ModelCall, bytes]]:
         (turn, artifact_bytes(tenant_id=tenant_id, sha256=str(turn.response_digest)))
         for turn in turns.prefetch_related(Prefetch("proposals", queryset=proposals))
     ]
+
+
+def closing_words(*, tenant_id: UUID, run_id: UUID) -> str:
+    """The summary with which a run's model ended its work; "" where it did not come to that."""
+    turn = ModelCall.objects.filter(run_id=run_id, status=ModelCallStatus.SEALED).order_by("-turn_no").first()
+    finish = turn.proposals.filter(disposition=Disposition.FINISH).first() if turn else None
+    if turn is None or finish is None:
+        return ""
+    stored = json.loads(artifact_bytes(tenant_id=tenant_id, sha256=str(turn.response_digest)))
+    return str(stored["proposals"][finish.ordinal]["arguments"].get("summary", ""))
 
 
 def open_turn(*, run_id: UUID) -> ModelCall | None:

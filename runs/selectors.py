@@ -25,7 +25,20 @@ from runs.models import (
     Workspace,
     WorkspaceProgress,
 )
-from runs.states import GUARD_OF, LIVE_RUN, OPEN_CONTROL, THREAD_ROOT, UNHOLDING_CAUSES, RefusalKind, RunStatus
+from runs.states import (
+    ENDED_RUN,
+    GUARD_OF,
+    LIVE_RUN,
+    OPEN_CONTROL,
+    THREAD_ROOT,
+    UNHOLDING_CAUSES,
+    ControlStatus,
+    Origin,
+    RefusalKind,
+    RunStatus,
+    WakeupCause,
+    WakeupStatus,
+)
 
 
 def runs_visible(actor: Actor) -> QuerySet[Run]:
@@ -58,6 +71,39 @@ def source_of(run: Run) -> Run | None:
     """The run that a continued or forked run goes on from, or None."""
     source_id = run.continued_from_id or run.forked_from_id
     return Run.objects.get(id=source_id) if source_id else None
+
+
+def child_of_lineage(*, run: Run, child_id: UUID) -> Run | None:
+    """A child run of the lineage of a run, or None."""
+    return Run.objects.filter(lineage_id=run.lineage_id, origin=Origin.CHILD, id=child_id).first()
+
+
+def live_children(run_id: UUID) -> list[UUID]:
+    """The children of a run that have not ended."""
+    children = Run.objects.filter(parent_run_id=run_id, status__in=sorted(LIVE_RUN))
+    return list(children.order_by("created_at").values_list("id", flat=True))
+
+
+def children_to_stop(limit: int = 200) -> list[tuple[UUID, UUID]]:
+    """(child, stop of its parent) of live children whose parent was stopped and that have no stop of their own."""
+    stops = ControlRequest.objects.filter(kind="STOP").exclude(status=ControlStatus.MOOT)
+    children = Run.objects.filter(status__in=sorted(LIVE_RUN), parent_run__controls__in=stops)
+    unstopped = children.exclude(controls__in=ControlRequest.objects.filter(kind="STOP"))
+    return list(unstopped.values_list("id", "parent_run__controls__id")[:limit])
+
+
+def parents_to_settle(limit: int = 200) -> list[UUID]:
+    """Ended runs that were told of the end of a child: what they reserved for it is settled by nobody else."""
+    told = Run.objects.filter(
+        status__in=sorted(ENDED_RUN), wakeups__cause=WakeupCause.CHILD, wakeups__status=WakeupStatus.PENDING
+    )
+    return list(told.distinct().values_list("id", flat=True)[:limit])
+
+
+def budget_rooms(run_id: UUID) -> Mapping[str, int | None]:
+    """What is left of each budget of a run by unit; None where a unit has no cap."""
+    rows = Budget.objects.filter(run_id=run_id)
+    return {row.unit: None if row.cap is None else row.room for row in rows}
 
 
 def continuation_of(run_id: UUID) -> UUID | None:
@@ -115,6 +161,11 @@ def last_message(run: Run) -> int:
 def open_stop(run: Run) -> ControlRequest | None:
     """The stop that is open on a run, or None."""
     return ControlRequest.objects.filter(run=run, kind="STOP", status__in=OPEN_CONTROL).first()
+
+
+def stop_of(id: UUID) -> ControlRequest:
+    """A stop by its id."""
+    return ControlRequest.objects.get(id=id)
 
 
 def latest_stop(run: Run) -> ControlRequest | None:

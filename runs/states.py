@@ -103,6 +103,7 @@ class WakeupCause(StrEnum):
     SUPERSEDED = "SUPERSEDED"
     INVALIDATED = "INVALIDATED"
     WITHDRAWN = "WITHDRAWN"
+    CHILD = "CHILD"
 
 
 # What can end a hold. A decision can't: a run that is held with an approved wait needs its blocker gone first.

@@ -77,12 +77,36 @@ class MemoryDraft:
     text: str
 
 
+class ToolPending(ToolRetryable):
+    """The answer comes when a child run has ended. The same logical call is sent again then, however often."""
+
+
+@dataclass(frozen=True)
+class ChildDraft:
+    """A child run that a tool asks for: its id, the key of its agent and its goal. It is admitted with the result."""
+
+    run_id: UUID
+    agent: str
+    goal: str
+
+
+@dataclass(frozen=True)
+class ChildReport:
+    """Where a child run stands. `said` is the summary with which it finished; `own` is False for another run's child."""
+
+    run_id: UUID
+    status: str
+    ended: bool
+    own: bool
+    said: str
+
+
 @dataclass(frozen=True)
 class ToolOutcome:
     """What one attempt gave. `value` is JSON that the model may read; `target` names where an effect happened.
 
-    `remark` is for people: what is odd about an answer that is good all the same. `report`, `memories` and `progress` are
-    rows of this database; they are stored in the commit of the result, or not at all.
+    `remark` is for people: what is odd about an answer that is good all the same. `report`, `memories`, `progress` and
+    `child` are rows of this database; they are stored in the commit of the result, or not at all.
     """
 
     value: dict[str, Any]
@@ -92,6 +116,7 @@ class ToolOutcome:
     report: ReportDraft | None = None
     memories: tuple[MemoryDraft, ...] = ()
     progress: Proposed | None = None
+    child: ChildDraft | None = None
 
 
 @dataclass(frozen=True)
@@ -109,11 +134,15 @@ def _nothing_recalled(subject: str) -> tuple[str, ...]:
     return ()
 
 
+def _no_child(run_id: UUID) -> ChildReport | None:
+    return None
+
+
 @dataclass(frozen=True)
 class ToolContext:
     """What a tool may read: the run's inputs (name to bytes), earlier results in order, its key, and its time limit.
 
-    `recall` gives what long-term memory holds about a subject.
+    `recall` gives what long-term memory holds about a subject, `child` where a child run of the lineage stands.
     """
 
     run_id: UUID
@@ -125,6 +154,7 @@ class ToolContext:
     results: Sequence[PriorResult]
     outside_url: str
     recall: Callable[[str], tuple[str, ...]] = _nothing_recalled
+    child: Callable[[UUID], ChildReport | None] = _no_child
 
     def latest(self, tool: str) -> PriorResult | None:
         """The newest successful result of a tool, or None."""
@@ -178,6 +208,10 @@ class Tool(Protocol):
 
     def probe(self, context: ToolContext, args: Arguments) -> ToolOutcome | bool | None:
         """Look whether the key was executed: an outcome if it was, False if it was not, None if that can't be told."""
+        ...
+
+    def awaits(self, args: Arguments) -> UUID | None:
+        """The child run whose end this call waits for, or None."""
         ...
 
     def draft(self, args: Arguments, results: Sequence[PriorResult]) -> ReportDraft | None:
@@ -358,6 +392,8 @@ class AgentSpec:
     input_help: str = ""
     # Inputs that are plain text: a person may type them instead of giving a file. The value is a sample to start from.
     text_inputs: Mapping[str, str] = field(default_factory=dict)
+    # The agents that a run may have as children, each with the caps that are carved out of the run's own budget.
+    children: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     # Whether a run that is given a workspace may say how far its research got (A-014).
     workspace_progress: bool = False
 

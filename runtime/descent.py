@@ -1,12 +1,24 @@
-"""What a continued or forked run takes over from a revision of its source, and what it would meet in its lineage."""
+"""What a continued or forked run takes over from a revision of its source, what it would meet, and where children stand."""
 
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from checkpoints.envelope import Snapshot
 from checkpoints.selectors import checkpoint_of, load_snapshot
-from receipts.selectors import calls_in_lineage, calls_of, claimed_calls, reads_done, turn_proposals, turns_after
+from receipts.selectors import (
+    calls_in_lineage,
+    calls_of,
+    claimed_calls,
+    closing_words,
+    reads_done,
+    turn_proposals,
+    turns_after,
+)
 from receipts.states import CallStatus, Disposition, EffectClass, holds_intent
+from runs.selectors import child_of_lineage
+from runs.states import ENDED_RUN
+from runtime.contracts import ChildReport
 
 # A call that is not sent any more, and of which the model has been told.
 _TOLD = (CallStatus.DENIED, CallStatus.REJECTED)
@@ -86,3 +98,13 @@ def preview(source: Any, revision: int) -> Preview:
         repeated=tuple(call for call in reads_done(source.id) if call.id not in kept),
         turns=turns_after(run_id=source.id, turn_no=taken.turn_no),
     )
+
+
+def child_report(run: Any, child_id: UUID) -> ChildReport | None:
+    """Where a child run of the lineage stands, or None."""
+    child = child_of_lineage(run=run, child_id=child_id)
+    if child is None:
+        return None
+    ended = child.status in ENDED_RUN
+    said = closing_words(tenant_id=child.tenant_id, run_id=child.id) if ended else ""
+    return ChildReport(child.id, str(child.status), ended, child.parent_run_id == run.id, said)

@@ -35,6 +35,7 @@ from runtime.contracts import (
     ToolContext,
     ToolFailed,
     ToolOutcome,
+    ToolPending,
     ToolRetryable,
     ToolUnknown,
 )
@@ -181,7 +182,10 @@ def _digest_of(arguments: Any) -> str:
 
 @dataclass(frozen=True)
 class Tried:
-    """What one attempt of a tool gave, and how long it was on the wire. Exactly one of the four holds."""
+    """What one attempt of a tool gave, and how long it was on the wire. Exactly one of the four holds.
+
+    `pending` says of a retryable answer that it comes when a child run has ended.
+    """
 
     outcome: ToolOutcome | None = None
     value: bytes = b""
@@ -191,6 +195,7 @@ class Tried:
     final_as: AttemptOutcome = AttemptOutcome.ERROR_FINAL
     retry_after: float | None = None
     took_ms: int = 0
+    pending: bool = False
 
 
 def try_tool(tool: Tool, context: ToolContext, args: Arguments) -> Tried:
@@ -211,7 +216,8 @@ def _run(tool: Tool, context: ToolContext, args: Arguments) -> Tried:
     except ToolFailed as error:
         return Tried(failed=_said(error), final_as=error.outcome)
     except ToolRetryable as error:
-        return Tried(retryable=_said(error), retry_after=error.retry_after)
+        pending = isinstance(error, ToolPending)
+        return Tried(retryable=_said(error), retry_after=error.retry_after, pending=pending)
     except ToolUnknown as error:
         return Tried(unknown=_said(error))
     except NotCanonical as error:

@@ -25,7 +25,8 @@ from runs.canonical import canonical, digest
 from runs.errors import connection_lost
 from runs.leases import lease_news
 from runs.selectors import budget_units, last_message, run_inputs, run_now
-from runs.states import UNHOLDING_CAUSES, BudgetUnit, Holding, HoldReason, RecoveryPolicy, RunStatus
+from runs.services import children_settle
+from runs.states import UNHOLDING_CAUSES, BudgetUnit, Holding, HoldReason, RecoveryPolicy, RunStatus, WakeupCause
 from runs.wakeups import wakeups_consume
 from runtime.contracts import AgentSpec, PriorResult
 from runtime.conversation import answers_of, rebuild
@@ -69,10 +70,14 @@ def _hold_often_taken(holding: Holding, run: Any) -> None:
 
 
 def settle_lost_attempts(holding: Holding) -> bool:
-    """Mark every attempt of an older fence as unanswered and hold its budget. Returns whether a stop is requested."""
+    """Mark every attempt of an older fence as unanswered and hold its budget, and hear of children that have ended. Returns
+    whether a stop is requested.
+    """
     with held_run(holding) as (run, stopping):
         lose_open_attempts(run.id, before_fence=holding.fence, why="its worker was lost before it could say")
         wakeups_consume(run_id=run.id, fence=holding.fence, causes=UNHOLDING_CAUSES)
+        if wakeups_consume(run_id=run.id, fence=holding.fence, causes=frozenset({WakeupCause.CHILD})):
+            children_settle(run.id)
     return bool(stopping)
 
 

@@ -26,6 +26,22 @@ def manifest(spec: AgentSpec) -> dict[str, Any]:
         "gateway": settings.MODEL_GATEWAY,
         "model": model_name(spec),
         "tools": [{"key": tool.key, "version": tool.version, "hash": definition_hash(tool)} for tool in spec.tools],
+        **({"children": {key: dict(caps) for key, caps in spec.children.items()}} if spec.children else {}),
+    }
+
+
+def pinned(spec: AgentSpec) -> dict[str, Any]:
+    """What a run is pinned to and limited by at its admission, as the fields of NewRun: the agent as it is installed now."""
+    described = manifest(spec)
+    return {
+        "agent_key": spec.key,
+        "agent_version": spec.version,
+        "model": model_name(spec),
+        "gateway": str(described["gateway"]),
+        "manifest": described,
+        "recovery_policy": spec.recovery_policy,
+        "max_takeovers": spec.max_takeovers,
+        "caps": spec.caps,
     }
 
 

@@ -8,9 +8,9 @@ from django.db import transaction
 from approvals.selectors import wait_is_open
 from receipts.selectors import verdicts_on
 from runs.leases import lease_lock_any
-from runs.services import run_lock, run_move
-from runs.states import UNHOLDING_CAUSES, WAKING_CAUSES, HoldReason, RunStatus, WakeupCause
-from runs.wakeups import hint_run, wakeup_pending, wakeup_write
+from runs.services import children_settle, run_lock, run_move
+from runs.states import ENDED_RUN, UNHOLDING_CAUSES, WAKING_CAUSES, HoldReason, RunStatus, WakeupCause
+from runs.wakeups import hint_run, wakeup_pending, wakeup_write, wakeups_cancel
 
 
 def requeue_woken(run_id: UUID) -> None:
@@ -49,6 +49,16 @@ def wake_descendant(run_id: UUID, call_id: UUID) -> None:
         )
         run_move(run, RunStatus.QUEUED, cause="ANCESTOR_SETTLED", actor="system:sweep")
         hint_run(run_id=run_id)
+
+
+def settle_children(run_id: UUID) -> None:
+    """Settle what an ended run had reserved for a child that has ended since. Called by the sweep; no worker comes any more."""
+    with transaction.atomic():
+        lease_lock_any(run_id)
+        run = run_lock(run_id)
+        if run.status in ENDED_RUN:
+            children_settle(run_id)
+            wakeups_cancel(run_id=run_id)
 
 
 def _causes(run: Any) -> frozenset[WakeupCause]:

@@ -19,6 +19,7 @@ from runs.selectors import last_message, memory_texts
 from runs.states import Holding
 from runtime.contracts import AgentSpec, Arguments, Gateway, Price, PriorResult, Tool, ToolContext
 from runtime.conversation import Conversation, rebuild
+from runtime.descent import child_report
 from runtime.heartbeat import Heartbeat
 from runtime.hosts import Tried
 
@@ -190,6 +191,7 @@ class Session:
             inputs=self.inputs,
             results=tuple(self.results),
             outside_url=settings.OUTSIDE_URL,
+            child=lambda child_id: child_report(self.run, child_id),
             recall=lambda subject: memory_texts(tenant_id=self.holding.tenant_id, subject=subject),
         )
 

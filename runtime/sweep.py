@@ -15,10 +15,11 @@ from approvals.selectors import waits_past_deadline
 from approvals.services import wait_expire
 from receipts.selectors import runs_held_by_lineage
 from runs.faults import reach
-from runs.selectors import runs_to_look_at, runs_with_unheard_wakeups
+from runs.selectors import children_to_stop, parents_to_settle, runs_to_look_at, runs_with_unheard_wakeups
 from runs.services import sweep_failures_record
 from runs.wakeups import hint_run
-from runtime.requeue import requeue_woken, wake_descendant
+from runtime.requeue import requeue_woken, settle_children, wake_descendant
+from runtime.services.stop import child_stop
 
 logger = logging.getLogger(__name__)
 
@@ -88,9 +89,21 @@ def _descendants() -> Iterable[Unit]:
         yield Unit(run_id, partial(wake_descendant, run_id, call_id))
 
 
+def _cascades() -> Iterable[Unit]:
+    for child_id, stop_id in children_to_stop():
+        yield Unit(child_id, partial(child_stop, child_id=child_id, parent_stop_id=stop_id))
+
+
+def _parents() -> Iterable[Unit]:
+    for run_id in parents_to_settle():
+        yield Unit(run_id, partial(settle_children, run_id))
+
+
 STEPS: dict[str, Callable[[], Iterable[Unit]]] = {
     "expire": _expiries,
     "lineage": _descendants,
+    "cascade": _cascades,
+    "parents": _parents,
     "wake": _wakeups,
     "hint": _hints,
 }

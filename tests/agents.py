@@ -28,6 +28,7 @@ from runtime.contracts import (
 )
 from runtime.tools.answer import AnswerPart, AnswerPartArguments
 from runtime.tools.base import PlainTool, expect
+from runtime.tools.children import AwaitChild, SpawnChild
 from runtime.tools.memory import Recall, Remember
 from runtime.tools.registry import TOOLS
 
@@ -331,4 +332,17 @@ class Researching(Told):
     )
 
 
-AGENTS = [f"tests.agents.{name}" for name in ("Told", "Promising", "Settling", "Brief", "Paid", "Bound", "Researching")]
+class Parent(Told):
+    """May have children, each within caps carved out of its own."""
+
+    spec: ClassVar[AgentSpec] = _spec(
+        "parent",
+        tools=(Look(), Note(), SpawnChild(), AwaitChild()),
+        children={"told": {"model_calls": 20, "tool_calls": 20, "tokens": 200_000}},
+    )
+
+
+AGENTS = [
+    f"tests.agents.{name}"
+    for name in ("Told", "Promising", "Settling", "Brief", "Paid", "Bound", "Researching", "Parent")
+]

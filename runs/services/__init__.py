@@ -10,6 +10,7 @@ from runs.services.budget import (
     budget_settle,
     budget_settle_held,
     budgets_open,
+    children_settle,
 )
 from runs.services.run import (
     Descent,
@@ -45,6 +46,7 @@ __all__ = [
     "budget_settle",
     "budget_settle_held",
     "budgets_open",
+    "children_settle",
     "memory_store",
     "message_append",
     "progress_store",

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import Exists, OuterRef, QuerySet
 
 from runs.models import Budget, BudgetEntry, Run
-from runs.states import ALWAYS_COUNTED, BudgetEntryKind
+from runs.states import ALWAYS_COUNTED, ENDED_RUN, BudgetEntryKind
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,23 @@ def budget_settle(*, run_id: UUID, receipt_id: UUID, attempt_no: int, used: Mapp
     rows = json.dumps([{"unit": unit, "amount": amount} for unit, amount in used.items()])
     with connection.cursor() as cursor:
         cursor.execute(_SETTLE, {"run": run_id, "receipt": receipt_id, "attempt": attempt_no, "used": rows})
+
+
+def children_settle(run_id: UUID) -> None:
+    """Settle what a run has reserved for its children that have ended, by what each has used or may have used. The run is
+    locked; a child that has ended does not change what it used, but for what is held for unknown outcomes (A-163).
+    """
+    owed = Run.objects.filter(parent_run_id=run_id, status__in=sorted(ENDED_RUN)).filter(
+        Exists(_movements(BudgetEntryKind.RESERVE)),
+        ~Exists(_movements(BudgetEntryKind.SETTLE, BudgetEntryKind.RELEASE)),
+    )
+    for child in owed.prefetch_related("budgets"):
+        used = {budget.unit: budget.spent + budget.held_unknown for budget in child.budgets.all()}
+        budget_settle(run_id=run_id, receipt_id=child.id, attempt_no=1, used=used)
+
+
+def _movements(*kinds: BudgetEntryKind) -> QuerySet[BudgetEntry]:
+    return BudgetEntry.objects.filter(run_id=OuterRef("parent_run_id"), receipt_id=OuterRef("id"), kind__in=kinds)
 
 
 def budget_release(*, run_id: UUID, receipt_id: UUID, attempt_no: int) -> None:

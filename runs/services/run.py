@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models import F, Max
 
+from accounts.keys import new_id
 from accounts.models import ClockTimestamp
 from accounts.selectors import current_data_key, plain_body, sealed_body
 from runs.canonical import canonical, digest
@@ -32,7 +33,8 @@ from runs.models import (
     WorkspaceProgress,
 )
 from runs.services.budget import budgets_open
-from runs.states import ENDED_RUN, OPEN_CONTROL, ControlStatus, HoldReason, Origin, RefusalKind, RunStatus
+from runs.states import ENDED_RUN, OPEN_CONTROL, ControlStatus, HoldReason, Origin, RefusalKind, RunStatus, WakeupCause
+from runs.wakeups import wakeup_write
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class NewRun:
     caps: Mapping[str, int]
     inputs: Mapping[str, tuple[str, bytes]]
     descent: "Descent | None" = None
+    id: UUID | None = None
     workspace_id: UUID | None = None
 
 
@@ -86,6 +89,7 @@ def run_admit(new: NewRun) -> Run:
     )
     thread, _ = Thread.objects.get_or_create(tenant_id=new.tenant_id, agent=agent, key=new.thread_key)
     run = Run(
+        id=new.id or new_id(),
         tenant_id=new.tenant_id,
         thread=thread,
         agent_version=version,
@@ -185,7 +189,7 @@ def run_move(
     """Move the status of a locked run and record the transition. The database refuses an illegal move.
 
     A holder (`fence` given) that gives the run back frees the lease with it, and so does the end of a run, which settles
-    or voids its open stop too. `detail` says why it is held or has ended; a run that is queued with `due_in` seconds is not
+    or voids its open stop too, and wakes its parent. `detail` says why it is held or has ended; a run that is queued with `due_in` seconds is not
     taken before they have passed.
     """
     ended = to in ENDED_RUN
@@ -203,6 +207,7 @@ def run_move(
         run=run, from_status=run.status, to_status=to, cause=cause, detail=detail, actor=actor, fence=fence
     )
     if ended:
+        _tell_parent(run)
         _close_control(run, ControlStatus.SETTLED if to == RunStatus.CANCELLED else ControlStatus.MOOT)
     # Only a holder, or whoever ends the run, has the lease locked; touching it otherwise would turn the lock order around.
     if ended or (fence is not None and to not in (RunStatus.RUNNING, RunStatus.STOPPING)):
@@ -211,17 +216,33 @@ def run_move(
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
 
 
+def _tell_parent(run: Run) -> None:
+    """The end of a child is a wakeup of its parent, whether or not the parent waits for it already (A-161)."""
+    if run.parent_run_id is not None:
+        wakeup_write(
+            tenant_id=run.tenant_id,
+            run_id=run.parent_run_id,
+            cause=WakeupCause.CHILD,
+            dedupe_key=f"child:{run.id}",
+        )
+
+
 def _close_control(run: Run, status: ControlStatus) -> None:
     ControlRequest.objects.filter(run=run, status__in=OPEN_CONTROL).update(status=status, settled_at=ClockTimestamp())
 
 
-def stop_accept(*, run: Run, reason: str, actor: str) -> tuple[ControlRequest, bool]:
-    """Accept a stop, with lease and run locked: the open request, and whether it is new. From here nothing is dispatched."""
+def stop_accept(*, run: Run, reason: str, actor: str, cascade_of: UUID | None = None) -> tuple[ControlRequest, bool]:
+    """Accept a stop, with lease and run locked: the open request, and whether it is new. From here nothing is dispatched.
+
+    `cascade_of` is the stop of the parent that this one follows from.
+    """
     existing = ControlRequest.objects.filter(run=run, kind="STOP", status__in=OPEN_CONTROL).first()
     if existing is not None:
         return existing, False
     Lease.objects.filter(run=run).update(stop_requested=True)
-    request = ControlRequest.objects.create(tenant_id=run.tenant_id, run=run, reason=reason, requested_by=actor)
+    request = ControlRequest.objects.create(
+        tenant_id=run.tenant_id, run=run, reason=reason, requested_by=actor, cascade_of_id=cascade_of
+    )
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
     return request, True
 

@@ -26,6 +26,7 @@ from runs.live import hint_changed
 from runs.services import budget_hold_unknown, budget_settle
 from runs.statements import Purse, fence_params
 from runtime.backoff import backoff, wait_for_retry
+from runtime.children import with_child_checked
 from runtime.contracts import PriorResult, ToolContext, ToolOutcome
 from runtime.ending import held_run, stop
 from runtime.hosts import Tried, try_tool
@@ -90,7 +91,7 @@ def _record_one(session: Session, sending: Sending, tried: Tried, recorded: _Rec
     try:
         if tried.unknown:
             _unknown(session, sending, tried.unknown)
-        elif tried.retryable and sending.attempt < settings.MAX_ATTEMPTS:
+        elif _may_try_again(sending, tried):
             recorded.pause = max(recorded.pause, _again(session, sending, tried))
         else:
             recorded.stopping = _record(session, sending, tried)
@@ -132,9 +133,13 @@ def _unknown(session: Session, sending: Sending, why: str) -> None:
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
 
 
+def _may_try_again(sending: Sending, tried: Tried) -> bool:
+    return bool(tried.retryable) and (tried.pending or sending.attempt < settings.MAX_ATTEMPTS)
+
+
 def _again(session: Session, sending: Sending, tried: Tried) -> float:
     """It was answered “not now”: the same logical call is tried again after this many seconds."""
-    delay = backoff(sending.attempt, asked=tried.retry_after)
+    delay = 0.0 if tried.pending else backoff(sending.attempt, asked=tried.retry_after)
     with held_run(session.holding) as (run, _):
         attempt = attempt_find(receipt_id=sending.call_id, attempt_no=sending.attempt)
         attempt_refused(attempt, why=tried.retryable, retry_in=delay)
@@ -169,7 +174,7 @@ def _record(session: Session, sending: Sending, tried: Tried) -> bool:
 
 def _known(session: Session, sending: Sending, tried: Tried) -> Tried:
     """What is recorded of an answer that settles its call."""
-    tried = with_progress_checked(session, tried)
+    tried = with_child_checked(session, with_progress_checked(session, tried))
     if not tried.retryable:
         return tried
     return replace(tried, retryable="", failed=f"{tried.retryable} ({sending.attempt} attempts)")
@@ -237,7 +242,7 @@ def record_in_hand(session: Session) -> None:
     for sending, tried in session.in_hand.values():
         if tried.unknown or call_now(id=sending.call_id).status != CallStatus.DISPATCHED:
             continue
-        if tried.retryable and sending.attempt < settings.MAX_ATTEMPTS:
+        if _may_try_again(sending, tried):
             _again(session, sending, tried)
         else:
             _commit_alone(session, sending, _known(session, sending, tried))

@@ -9,6 +9,7 @@ from runs.canonical import canonical
 from runs.selectors import progress_report_versions
 from runs.services import memory_store, progress_store, refusal_record
 from runs.states import RefusalKind
+from runtime.children import child_admit
 from runtime.contracts import ToolOutcome
 from runtime.hosts import Tried
 from runtime.progress import FIELD, NotSaved, Proposed, WorkspaceCheckpoint, read
@@ -17,7 +18,7 @@ from runtime.session import Sending, Session
 
 def writes_rows(outcome: ToolOutcome | None) -> bool:
     """Whether an outcome has rows of its own to be stored with the result."""
-    return outcome is not None and bool(outcome.report or outcome.memories or outcome.progress)
+    return outcome is not None and bool(outcome.report or outcome.memories or outcome.progress or outcome.child)
 
 
 def with_progress_checked(session: Session, tried: Tried) -> Tried:
@@ -59,6 +60,8 @@ def store_rows(session: Session, sending: Sending, outcome: ToolOutcome) -> None
     call = call_now(id=sending.call_id)
     for item in outcome.memories:
         memory_store(run=session.run, call_id=call.id, subject=item.subject, text=item.text)
+    if outcome.child is not None:
+        child_admit(session, sending.call_id, outcome.child)
     if outcome.report is None:
         return
     version = report_version_store(

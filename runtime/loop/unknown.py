@@ -1,7 +1,8 @@
 """What is open of a super-step: verdicts and closed calls are taken in, unknown outcomes go by effect class (T04)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 
@@ -28,6 +29,7 @@ from receipts.services import (
     verdict_store,
 )
 from receipts.states import CallStatus, EffectClass, EvidenceSource, FollowUp, Verdict
+from runs.selectors import live_children
 from runs.services import budget_settle_held
 from runs.states import HoldReason, RunStatus
 from runtime.contracts import ToolOutcome
@@ -49,12 +51,38 @@ def settle(session: Session) -> bool:
     for call in open_calls:
         if _given_up(session, call) or _probed(session, call) or _window_over(session, call):
             return True
-    again = [Going(call, by) for call in open_calls if (by := _word_for_another_try(session, call))]
+    waiting = {call.id: child for call in open_calls if (child := _live_child(session, call))}
+    tried = [call for call in open_calls if call.id not in waiting]
+    again = [Going(call, by) for call in tried if (by := _word_for_another_try(session, call))]
     if again:
         return dispatch_again(session, again)
-    if open_calls:
-        return _hold(session, open_calls)
+    if tried:
+        return _hold(session, tried)
+    if waiting:
+        return await_children(session, set(waiting.values()))
     return _close_step(session)
+
+
+def _live_child(session: Session, call: Any) -> UUID | None:
+    """The child run whose end a call waits for, while it lives."""
+    if call.status != CallStatus.RETRY_WAIT:
+        return None
+    tool, args = bound_tool(session, call)
+    child = tool.awaits(args)
+    return child if child is not None and child in live_children(session.run.id) else None
+
+
+def await_children(session: Session, children: Collection[UUID]) -> bool:
+    """Give the run back until one of these children has ended. That is looked at again under the run's lock: a child ends in
+    a transaction of its own, together with the wakeup of its parent, so either its end or its wakeup is seen (A-161).
+    """
+    park(
+        session.holding,
+        RunStatus.WAITING,
+        cause="CHILD_LIVES",
+        blocked=lambda: set(children) <= set(live_children(session.run.id)),
+    )
+    return False
 
 
 def _open_calls(session: Session) -> list[Any]:

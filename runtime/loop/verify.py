@@ -5,16 +5,18 @@ from checkpoints.services import contract_now, head_lock, saved, snapshot_save
 from checkpoints.states import ObligationStatus, Phase, Trigger
 from receipts.services import unknown_reads_release
 from runs.faults import reach
+from runs.selectors import live_children
 from runs.services import run_move
 from runs.states import HoldReason, RunStatus
 from runs.wakeups import wakeups_cancel
 from runtime import guards
 from runtime.ending import held_run, park, stop, worker
+from runtime.loop.unknown import await_children
 from runtime.session import Session
 
 
 def verify(session: Session) -> bool:
-    """Finish the run, or hold it with the obligations that are open."""
+    """Finish the run, or hold it with the obligations that are open, or wait for the children that live."""
     open_promises = _open_promises(session)
     if open_promises:
         park(
@@ -26,6 +28,9 @@ def verify(session: Session) -> bool:
             blocked=lambda: bool(_open_promises(session)),
         )
         return False
+    children = live_children(session.run.id)
+    if children:
+        return await_children(session, children)
     return _finish(session)
 
 

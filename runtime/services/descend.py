@@ -34,10 +34,10 @@ from runs.states import LIVE_RUN, Origin, can_continue
 from runs.wakeups import hint_run
 from runtime.contracts import Agent, AgentInputRefused
 from runtime.descent import Preview, Taken, preview, taken_from
-from runtime.registry import agents
+from runtime.registry import agents, pinned
 from runtime.services.goal import RunUnreadable
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, act_refusal, audit, audited, save_refusal, text_refusal
-from runtime.services.start import InputRefused, Started, UnknownAgent, pinned
+from runtime.services.start import InputRefused, Started, UnknownAgent
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from runs.services import (
 from runs.states import BudgetUnit
 from runs.wakeups import hint_run
 from runtime.contracts import AgentInputRefused, AgentSpec
-from runtime.registry import agents, manifest, model_name, price_of
+from runtime.registry import agents, model_name, pinned, price_of
 from runtime.services.guards import (
     GOAL_LIMIT,
     NAME_LIMIT,
@@ -187,21 +187,6 @@ def _new_run(actor: Actor, wanted: StartRequest, title: str) -> NewRun:
         inputs={name: (upload.filename[:255], upload.data) for name, upload in wanted.inputs.items()},
         workspace_id=workspace_open(tenant_id=actor.tenant_id, title=workspace).id if workspace else None,
     )
-
-
-def pinned(spec: AgentSpec) -> dict[str, Any]:
-    """What a run is pinned to and limited by at its admission, as the fields of NewRun: the agent as it is installed now."""
-    described = manifest(spec)
-    return {
-        "agent_key": spec.key,
-        "agent_version": spec.version,
-        "model": model_name(spec),
-        "gateway": str(described["gateway"]),
-        "manifest": described,
-        "recovery_policy": spec.recovery_policy,
-        "max_takeovers": spec.max_takeovers,
-        "caps": spec.caps,
-    }
 
 
 def _admit(actor: Actor, new: NewRun, wanted: StartRequest) -> UUID:

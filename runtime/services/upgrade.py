@@ -32,10 +32,9 @@ from runs.services import message_append, run_lock, run_move, run_pin, version_s
 from runs.states import ENDED_RUN, HoldReason, RunStatus, WakeupCause, can_revise_goal
 from runs.wakeups import hint_run
 from runtime.contracts import AgentSpec
-from runtime.registry import agents, tool_of
+from runtime.registry import agents, pinned, tool_of
 from runtime.services.goal import RunUnreadable
 from runtime.services.guards import act_refusal, audit, audited, run_ended, save_refusal, wake
-from runtime.services.start import pinned
 from runtime.tools.registry import definition_hash
 
 

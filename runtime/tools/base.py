@@ -28,6 +28,9 @@ class PlainTool:
     def probe(self, context: ToolContext, args: Arguments) -> ToolOutcome | bool | None:
         return None
 
+    def awaits(self, args: Arguments) -> UUID | None:
+        return None
+
     def draft(self, args: Arguments, results: Sequence[PriorResult]) -> ReportDraft | None:
         return None
 

@@ -14,7 +14,7 @@ from console.pages.times import span
 from console.templatetags.signalbox import age, digest, exact, left, when
 from receipts.models import Attempt
 from runs.selectors import hold_refusal
-from runs.states import BudgetUnit, RecoveryPolicy
+from runs.states import ENDED_RUN, BudgetUnit, RecoveryPolicy
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,10 @@ def _held(rows: RunRows) -> SafeString:
 
 def _waiting(rows: RunRows) -> SafeString | str:
     waits = [wait for wait in rows.waits if wait.status == "OPEN"]
+    child = None if waits else rows.run.children.exclude(status__in=sorted(ENDED_RUN)).order_by("created_at").first()
+    if child is not None:
+        link = reverse("run", args=[child.id])
+        return format_html('Waits for a child run to end: <a href="{}">{}</a>.', link, exact(child.title, "line"))
     if not waits:
         return "Decided; a worker takes it up."
     link = reverse("wait", args=[waits[0].id])
