@@ -232,6 +232,20 @@ def test_a_turn_is_sealed_without_room_for_its_call(worker: Worker) -> None:
     assert not BudgetEntry.objects.filter(receipt_id=call.id).exists()
 
 
+def test_with_one_gate_for_facts_and_starts_a_stop_would_lose_a_result(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the two gates are for: a result that hangs on `go` is not there once a stop is requested."""
+    call = worker.new_call()
+    worker.turn_with(call)
+    one_gate = steps.RECORD_RESULT.replace("FROM fence, candidate", "FROM fence, go, candidate")
+    assert one_gate != steps.RECORD_RESULT
+    monkeypatch.setattr(steps, "RECORD_RESULT", one_gate)
+    sql("UPDATE runs_lease SET stop_requested = true WHERE run_id = %s", worker.run.id)
+    assert not worker.record(call, {"v": 1}).done
+    assert not hasattr(stored(call), "result")
+
+
 def test_what_is_reserved_is_taken_from_the_room(worker: Worker) -> None:
     sql("UPDATE runs_budget SET cap = 3 WHERE run_id = %s AND unit = 'model_calls'", worker.run.id)
     assert [worker.ask(reserve={"model_calls": 2}).go, worker.ask(reserve={"model_calls": 2}).go] == [True, False]
