@@ -176,6 +176,8 @@ class Tool(Protocol):
     publishes: ClassVar[str]
     # True for a tool whose only effect is rows of this database, committed together with its result.
     local: ClassVar[bool]
+    # "" or the key of the tool of the same agent that prepares what this one carries out (runtime.tools.prepared).
+    prepared_by: ClassVar[str]
     # Where a person can see whether a call happened: what to look for, and a path below the outside address. The path
     # may hold {key}, the call's idempotency key.
     look: ClassVar[tuple[tuple[str, str], ...]]

@@ -3,6 +3,7 @@
 It is research progress, not an execution checkpoint. One that can't be used never takes the valid report with it (A-016).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -34,11 +35,19 @@ class WorkspaceCheckpoint(_Strict):
     questions: tuple[Question, ...] = Field(default=(), max_length=50)
     bodies: tuple[UUID, ...] = Field(default=(), max_length=50)
 
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Every text in it, with its place."""
+        yield "summary", self.summary
+        for number, question in enumerate(self.questions):
+            yield f"questions.{number}.text", question.text
+
 
 class NotSaved(Exception):
     """Why a proposal is not saved: the kind of the refusal, the place in the proposal, and the reason."""
 
-    def __init__(self, kind: Literal["SCHEMA", "MISSING_REF", "AUTHORITY"], where: str, why: str) -> None:
+    def __init__(
+        self, kind: Literal["SCHEMA", "MISSING_REF", "AUTHORITY", "FORBIDDEN_CONTENT"], where: str, why: str
+    ) -> None:
         super().__init__(f"{where}: {why}")
         self.kind, self.where, self.why = kind, where, why
 

@@ -4,16 +4,24 @@ from functools import cache
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from runtime.contracts import Agent, AgentSpec, Price, Tool
-from runtime.tools.registry import definition_hash
+from runtime.tools.registry import definition_hash, misdeclared
 
 
 @cache
 def agents() -> dict[str, type[Agent]]:
-    """The agent classes named by the AGENTS setting, by key."""
+    """The agent classes named by the AGENTS setting, by key. Raises ImproperlyConfigured for a tool that declares what it
+    can't keep.
+    """
     classes: list[type[Agent]] = [import_string(path) for path in settings.AGENTS]
+    for agent in classes:
+        for tool in agent.spec.tools:
+            why = misdeclared(tool, agent.spec.tools)
+            if why is not None:
+                raise ImproperlyConfigured(f"{agent.spec.key}, tool {tool.key}: {why}.")
     return {agent.spec.key: agent for agent in classes}
 
 

@@ -30,6 +30,7 @@ from runtime.tools.answer import AnswerPart, AnswerPartArguments
 from runtime.tools.base import PlainTool, expect
 from runtime.tools.children import AwaitChild, SpawnChild
 from runtime.tools.memory import Recall, Remember
+from runtime.tools.prepared import PreparedArguments, PreparedTool
 from runtime.tools.registry import TOOLS
 
 A = TypeVar("A")
@@ -245,6 +246,37 @@ class Note(_ToldTool):
         return ToolOutcome(outcome.value, target="report:told", report=ReportDraft("told", label, f"# {label}", ()))
 
 
+class Plan(_ToldTool):
+    """Prepares what `carry` carries out."""
+
+    key: ClassVar[str] = "plan"
+    effect_class: ClassVar[EffectClass] = EffectClass.READ_ONLY
+
+
+class CarryArguments(PreparedArguments):
+    label: str
+
+
+class Carry(PreparedTool):
+    """Carries out the newest plan."""
+
+    key: ClassVar[str] = "carry"
+    version: ClassVar[str] = "1"
+    description: ClassVar[str] = "Does what the test has told."
+    effect_class: ClassVar[EffectClass] = EffectClass.NON_IDEMPOTENT
+    timeout_seconds: ClassVar[float] = 5.0
+    arguments: ClassVar[type[Arguments]] = CarryArguments
+    prepared_by: ClassVar[str] = "plan"
+
+    def step_label(self, args: Arguments) -> str:
+        return expect(args, CarryArguments).label
+
+    def run(self, context: ToolContext, args: Arguments) -> ToolOutcome:
+        given = expect(args, CarryArguments)
+        SCRIPT.run(self.key, given.label, context)
+        return ToolOutcome({"carried": given.plan}, target="elsewhere")
+
+
 class Part(AnswerPart):
     """Publishes what the model says."""
 
@@ -264,7 +296,20 @@ def _spec(key: str, **differently: Any) -> AgentSpec:
         "instructions": "Do what the test has told.",
         "default_goal": "Do what the test has told.",
         "model": "scripted",
-        "tools": (Look(), Watch(), Apart(), Again(), Asked(), Once(), Post(), Note(), Typed(), *TOOLS.values()),
+        "tools": (
+            Look(),
+            Watch(),
+            Apart(),
+            Again(),
+            Asked(),
+            Once(),
+            Post(),
+            Note(),
+            Typed(),
+            Plan(),
+            Carry(),
+            *TOOLS.values(),
+        ),
         "obligations": (),
         "input_names": (),
         "caps": {"model_calls": 50, "tool_calls": 50, "tokens": 1_000_000},

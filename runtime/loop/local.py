@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from checkpoints.envelope.secrets import secret_in
 from receipts.selectors import call_now, run_report_versions
 from receipts.services import ReportText, report_version_store
 from runs.canonical import canonical
@@ -48,6 +49,10 @@ def _checked(session: Session, value: Any) -> WorkspaceCheckpoint:
     if workspace_id is None:
         raise NotSaved("AUTHORITY", FIELD, "this run was given no workspace")
     checked = read(value)
+    for where, text in checked.texts():
+        found = secret_in(text)
+        if found:
+            raise NotSaved("FORBIDDEN_CONTENT", where, f"it looks like a {found}")
     known = run_report_versions(run_id=session.run.id) | progress_report_versions(workspace_id)
     for number, body in enumerate(checked.bodies):
         if body not in known:

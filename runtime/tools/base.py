@@ -15,6 +15,7 @@ class PlainTool:
     publishes: ClassVar[str] = ""
     window_seconds: ClassVar[float] = 0.0
     local: ClassVar[bool] = False
+    prepared_by: ClassVar[str] = ""
     look: ClassVar[tuple[tuple[str, str], ...]] = ()
     half_life_seconds: ClassVar[float | None] = None
 

@@ -1,11 +1,13 @@
 """Long-term memory: what an agent keeps for later threads, and reads back by its subject. Not the state of any run."""
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from checkpoints.envelope.secrets import secret_in
 from receipts.states import EffectClass
-from runtime.contracts import Arguments, MemoryDraft, ToolContext, ToolOutcome
+from runtime.contracts import Arguments, ArgumentsRefused, MemoryDraft, PriorResult, ToolContext, ToolOutcome
 from runtime.tools.base import PlainTool, expect
 
 Subject = Annotated[
@@ -34,6 +36,14 @@ class Remember(PlainTool):
     timeout_seconds: ClassVar[float] = 10.0
     arguments: ClassVar[type[Arguments]] = RememberArguments
     local: ClassVar[bool] = True
+
+    def complete(self, args: Arguments, results: Sequence[PriorResult]) -> Arguments:
+        """Refuses a secret: memory is read by every later thread."""
+        item = expect(args, RememberArguments)
+        found = secret_in(item.subject) or secret_in(item.text)
+        if found:
+            raise ArgumentsRefused(f"It looks like it holds a {found}. Secrets are not remembered.")
+        return item
 
     def step_label(self, args: Arguments) -> str:
         return "item"

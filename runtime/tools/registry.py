@@ -1,14 +1,18 @@
 """The tools that ship, what a model sees of them, and the hash that pins one."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from receipts.states import EffectClass
 from runs.canonical import canonical, digest
 from runtime.contracts import Tool, ToolSpec
 from runtime.progress import FIELD
 from runtime.tools.answer import SendAnswerPart
+from runtime.tools.base import PlainTool
 from runtime.tools.holdings import ComputeOverlap, ReadDisclosure
 from runtime.tools.memory import Recall, Remember
+from runtime.tools.prepared import PreparedArguments, PreparedTool
 from runtime.tools.publish import PublishReport, PublishReportOnce, PublishReportQueryable
 from runtime.tools.reference import FetchReference
 
@@ -54,6 +58,29 @@ def definition_hash(tool: Tool) -> str:
         "window_seconds": str(tool.window_seconds),
         "schema": tool.arguments.model_json_schema(),
     }
+    if tool.prepared_by:
+        definition["prepared_by"] = tool.prepared_by
     if tool.half_life_seconds is not None:
         definition["half_life_seconds"] = str(tool.half_life_seconds)
     return digest(canonical(definition))
+
+
+def misdeclared(tool: Tool, tools: Sequence[Tool]) -> str | None:
+    """Why a tool can't be offered among these tools of an agent: what it declares can't be kept. None when it can (A-116)."""
+    kind = tool.effect_class
+    prepares = next((other for other in tools if other.key == tool.prepared_by), None)
+    carries = isinstance(tool, PreparedTool) and issubclass(tool.arguments, PreparedArguments)
+    faults = {
+        "a local effect is QUERYABLE: the effect journal answers for it": tool.local
+        and kind not in (EffectClass.READ_ONLY, EffectClass.QUERYABLE),
+        "an IDEMPOTENT tool declares its window_seconds, and no other tool does": (kind == EffectClass.IDEMPOTENT)
+        != (tool.window_seconds > 0),
+        "a QUERYABLE tool has a probe of its own": kind == EffectClass.QUERYABLE
+        and not tool.local
+        and getattr(type(tool), "probe", None) is PlainTool.probe,
+        f"it is prepared by {tool.prepared_by}, which is no READ_ONLY tool of this agent": bool(tool.prepared_by)
+        and (prepares is None or prepares.effect_class != EffectClass.READ_ONLY),
+        "a tool that carries out what was prepared is a PreparedTool with PreparedArguments": bool(tool.prepared_by)
+        != carries,
+    }
+    return next((why for why, found in faults.items() if found), None)

@@ -233,3 +233,14 @@ def test_an_item_is_kept_with_its_result_or_not_at_all(engine: Engine, at_point:
     expire_lease(run_id)
     drive(run_id)
     assert MemoryItem.objects.count() == 1
+
+
+def test_a_secret_is_neither_remembered_nor_noted_as_progress(engine: Engine) -> None:
+    token = "ghp_" + "a1B2" * 10
+    remember = calls(("remember", {"subject": "the user", "text": f"use {token}"}))
+    run_id = researched(engine, remember, part({"summary": f"use {token}"}))
+    assert not MemoryItem.objects.exists() and not WorkspaceProgress.objects.exists()
+    assert ReportVersion.objects.filter(run_id=run_id).count() == 1
+    assert told_of_part(3) == {"saved": False, "where": "summary", "why": "it looks like a GitHub token"}
+    [refusal] = Refusal.objects.filter(run_id=run_id)
+    assert refusal.kind == "FORBIDDEN_CONTENT" and token not in str(refusal.detail)

@@ -66,6 +66,15 @@ class CallFacts:
         return list(rows.order_by("-id")[:REFUSED])[::-1]
 
     @cached_property
+    def prepared_by(self) -> ToolCall | None:
+        """The call whose stored result this one carries out, by the digest that its arguments are bound to."""
+        bound = self.arguments.value.get("prepared") if self.arguments else None
+        if not bound:
+            return None
+        calls = ToolCall.objects.defer("args").filter(run_id=self.call.run_id, result__digest=bound)
+        return calls.order_by("-ordinal").first()
+
+    @cached_property
     def flags(self) -> list[Contradiction]:
         """Evidence against what was accepted, the oldest first."""
         return list(Contradiction.objects.filter(tool_call=self.call).order_by("raised_at", "id"))
