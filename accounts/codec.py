@@ -2,12 +2,16 @@
 
 import hashlib
 import os
+import threading
+from functools import lru_cache
 
 import zstandard
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 NONCE_BYTES = 12
+
+_local = threading.local()
 
 
 class BodyChanged(ValueError):
@@ -22,7 +26,20 @@ def wrapping_key(master: str) -> bytes:
 def seal(key: bytes, plain: bytes) -> bytes:
     """Compress and encrypt. Returns nonce and ciphertext."""
     nonce = os.urandom(NONCE_BYTES)
-    return nonce + AESGCM(key).encrypt(nonce, zstandard.compress(plain, 3), None)
+    return nonce + _cipher(key).encrypt(nonce, _compressor().compress(plain), None)
+
+
+@lru_cache(maxsize=64)
+def _cipher(key: bytes) -> AESGCM:
+    return AESGCM(key)
+
+
+def _compressor() -> zstandard.ZstdCompressor:
+    """One for each thread: making one costs more than to compress a small body, and threads may not share it."""
+    if not hasattr(_local, "compressor"):
+        _local.compressor = zstandard.ZstdCompressor(level=3)
+    compressor: zstandard.ZstdCompressor = _local.compressor
+    return compressor
 
 
 def unseal(key: bytes, sealed: bytes) -> bytes:
@@ -31,6 +48,6 @@ def unseal(key: bytes, sealed: bytes) -> bytes:
     if len(nonce) < NONCE_BYTES:
         raise BodyChanged
     try:
-        return zstandard.decompress(AESGCM(key).decrypt(nonce, body, None))
+        return zstandard.decompress(_cipher(key).decrypt(nonce, body, None))
     except InvalidTag as error:
         raise BodyChanged from error

@@ -7,6 +7,7 @@ numbers that are written as integers beyond ±(2^53-1). Nothing is cleaned silen
 import hashlib
 import json
 import math
+import re
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ import rfc8785
 MAX_DEPTH = 64
 MAX_BYTES = 1024 * 1024
 MAX_INTEGER = 2**53 - 1
+_SURROGATE = re.compile("[\ud800-\udfff]")
 EXPONENT_FROM = 1e21  # RFC 8785 writes a smaller whole number without an exponent, so it is read back as an integer
 
 
@@ -24,7 +26,8 @@ class NotCanonical(ValueError):
 
 def canonical(value: Any) -> bytes:
     """The canonical bytes of a JSON value. Raises NotCanonical."""
-    check(value)
+    if check(value):
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
     return rfc8785.dumps(value)
 
 
@@ -48,23 +51,33 @@ def parse(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     return value
 
 
-def check(value: Any, path: str = "$", depth: int = 0) -> None:
-    """Raise NotCanonical at the first place that canonical JSON can't hold. `depth`: how many lists and objects are around it."""
+def check(value: Any, path: str = "$", depth: int = 0) -> bool:
+    """Raise NotCanonical at the first place that canonical JSON can't hold. `depth`: how many lists and objects are around it.
+
+    Returns whether the value is plain: without numbers that JavaScript writes in its own way and without keys that UTF-16
+    orders in its own way, the standard library's writer gives the same bytes as RFC 8785, in a tenth of the time.
+    """
     if depth >= MAX_DEPTH and isinstance(value, dict | list | tuple):
         raise NotCanonical(f"{path}: nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):
         _check_text(value, path)
-    elif isinstance(value, int | float):
+        return True
+    if isinstance(value, int | float):
         _check_number(value, path)
-    elif isinstance(value, dict):
-        _check_keys(value, path)
+        return isinstance(value, int)
+    if isinstance(value, dict):
+        plain = _check_keys(value, path)
         for key, item in value.items():
-            check(item, f"{path}.{key}", depth + 1)
-    elif isinstance(value, list | tuple):
+            plain = check(item, f"{path}.{key}", depth + 1) and plain
+        return plain
+    if isinstance(value, list | tuple):
+        plain = True
         for index, item in enumerate(value):
-            check(item, f"{path}[{index}]", depth + 1)
-    elif value is not None:
+            plain = check(item, f"{path}[{index}]", depth + 1) and plain
+        return plain
+    if value is not None:
         raise NotCanonical(f"{path}: {type(value).__name__} is not JSON")
+    return True
 
 
 def idempotency_key(*, run_id: UUID, step_name: str, args: dict[str, Any]) -> str:
@@ -80,17 +93,18 @@ def intent_key(*, step_name: str, args: dict[str, Any]) -> str:
 def _check_text(text: str, path: str) -> None:
     if "\0" in text:
         raise NotCanonical(f"{path}: a NUL character")
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if not text.isascii() and _SURROGATE.search(text):
         raise NotCanonical(f"{path}: a lone surrogate")
 
 
-def _check_keys(value: dict[Any, Any], path: str) -> None:
+def _check_keys(value: dict[Any, Any], path: str) -> bool:
     if isinstance(value, _TwiceNamed):
         raise NotCanonical(f"{path}: the key {value.key!r} stands twice in one object")
     for key in value:
         if not isinstance(key, str):
             raise NotCanonical(f"{path}: a key that is not text")
         _check_text(key, path)
+    return all(key.isascii() for key in value)
 
 
 def _check_number(number: float, path: str) -> None:

@@ -7,14 +7,19 @@ empty when nothing was written.
 """
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from psycopg import RawCursor
 
 from runs.states import Holding
+
+_NAMED = re.compile(r"%\((\w+)\)s")
 
 FENCE = """
 fence AS (
@@ -119,7 +124,18 @@ def joined(*parts: str, select: str) -> str:
 def run_statement(sql: str, params: dict[str, Any]) -> tuple[Any, ...]:
     """Send a joined statement, prepared, and return its one row."""
     connection.ensure_connection()
-    with connection.wrap_database_errors, connection.cursor() as cursor:
-        cursor.cursor.execute(sql, params, prepare=True)
-        row: tuple[Any, ...] = cursor.fetchone()
+    numbered, names = _numbered(sql)
+    with connection.wrap_database_errors, RawCursor(connection.connection) as cursor:
+        cursor.execute(numbered, [params[name] for name in names], prepare=True)
+        row: tuple[Any, ...] | None = cursor.fetchone()
+    if row is None:
+        raise LookupError("a joined statement answers with one row")
     return row
+
+
+@cache
+def _numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
+    """A statement as the server takes it, with `$1` for the first name and so on. psycopg parses a long one at each call."""
+    names = tuple(dict.fromkeys(_NAMED.findall(sql)))
+    numbers = {name: f"${number}" for number, name in enumerate(names, start=1)}
+    return _NAMED.sub(lambda found: numbers[found[1]], sql).encode(), names

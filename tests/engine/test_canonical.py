@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -207,6 +208,14 @@ def test_what_the_parser_takes_is_stable_and_what_it_refuses_has_a_place(value: 
     text = json.dumps(value)
     plain = unless_refused(lambda: canonical(parse(text)))
     assert plain is None or canonical(parse(plain)) == plain
+
+
+@given(JSON)
+@example({"a": 1, "ß": 2, "\U0001f600": 3, "\ufb33": 4})
+@example(["\x00".replace("\x00", "\x01"), "\x7f", "\u2028", '"\\/', True, None, 0, -1, MAX_INTEGER])
+def test_the_quick_writer_gives_the_bytes_of_rfc_8785(value: Any) -> None:
+    plain = unless_refused(lambda: canonical(value))
+    assert plain is None or plain == rfc8785.dumps(value)
 
 
 @given(JSON, JSON)
