@@ -1,0 +1,68 @@
+"""Contenders interleaved round by round on one server; the ratio of two is the median of the ratios of their rounds."""
+
+import json
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.closed_loop import Load
+from bench.server import Server
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contender, and the Python that it runs in."""
+
+    name: str
+    python: str = sys.executable
+
+
+@dataclass
+class Rounds:
+    """The loads of every contender, in the order of the rounds."""
+
+    loads: dict[str, list[Load]] = field(default_factory=dict)
+
+    def rate(self, name: str) -> float:
+        return statistics.median(load.per_second for load in self.loads[name])
+
+    def client_ms(self, name: str) -> float:
+        return statistics.median(load.client_ms for load in self.loads[name])
+
+    def server_ms(self, name: str) -> float:
+        return statistics.median(load.server_ms for load in self.loads[name])
+
+    def ratio(self, name: str, base: str) -> float:
+        pairs = zip(self.loads[name], self.loads[base], strict=True)
+        return statistics.median(one.per_second / other.per_second for one, other in pairs)
+
+
+def play(server: Server, entries: list[Entry], *, workers: int, rounds: int, seconds: float) -> Rounds:
+    """Prepare a database for each contender, then run them in turn."""
+    urls = {entry.name: server.fresh(f"bench_{entry.name}") for entry in entries}
+    for entry in entries:
+        _call(entry, "prepare", urls[entry.name])
+    played = Rounds({entry.name: [] for entry in entries})
+    for _ in range(rounds):
+        for entry in entries:
+            arguments = ("--workers", str(workers), "--seconds", str(seconds), "--postmaster", str(server.postmaster))
+            said = _call(entry, "run", urls[entry.name], *arguments)
+            played.loads[entry.name].append(Load(**json.loads(said.splitlines()[-1])))
+    return played
+
+
+def _call(entry: Entry, act: str, dsn: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [entry.python, "-m", "bench.contender", entry.name, act, "--dsn", dsn, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{entry.name} {act} gave {done.returncode}:\n{done.stderr[-3000:]}")
+    return done.stdout

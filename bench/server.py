@@ -1,0 +1,107 @@
+"""One durable PostgreSQL for all contenders: the embedded binaries, every durability setting at its default."""
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from console.local import postgres
+from console.local.children import Child
+from console.local.sockets import private_folder
+
+_START_SECONDS = 60.0
+_SETTLE_SECONDS = 1.5  # until backends have reported their counts
+SETTINGS = {
+    "shared_buffers": "256MB",
+    "max_wal_size": "4GB",
+    "shared_preload_libraries": "pg_stat_statements",
+}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the server counted for a piece of work. They do not depend on how busy the machine is."""
+
+    statements: int
+    transactions: int
+    fsyncs: int
+    wal_bytes: int
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server."""
+
+    cluster: postgres.Cluster
+    postmaster: int
+
+    def fresh(self, name: str) -> str:
+        """An empty database of this name; its libpq URL."""
+        with self._admin() as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        with psycopg.connect(self.cluster.url(name), autocommit=True) as connection:
+            connection.execute("CREATE EXTENSION pg_stat_statements")
+        return self.cluster.url(name)
+
+    def counts(self, name: str) -> Counts:
+        """What was counted so far in one database; WAL and fsyncs are the server's, so nothing else may run beside it."""
+        time.sleep(_SETTLE_SECONDS)
+        with psycopg.connect(self.cluster.url(name), autocommit=True) as connection:
+            row = connection.execute(
+                "SELECT (SELECT coalesce(sum(s.calls), 0) FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid"
+                "        WHERE d.datname = current_database() AND s.toplevel),"
+                "       (SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()),"
+                "       (SELECT coalesce(sum(fsyncs), 0) FROM pg_stat_io WHERE object = 'wal'),"
+                "       (SELECT wal_bytes FROM pg_stat_wal)"
+            ).fetchone()
+        if row is None:
+            raise LookupError("the server gave no counts")
+        return Counts(*(int(value) for value in row))
+
+    def size(self, name: str, tables: str = "%") -> int:
+        """Bytes on disk of the tables of one database whose names are like this, with their indexes and TOAST."""
+        with psycopg.connect(self.cluster.url(name), autocommit=True) as connection:
+            row = connection.execute(
+                "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class "
+                "WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname LIKE %s",
+                [tables],
+            ).fetchone()
+        return int(row[0]) if row else 0
+
+    def _admin(self) -> psycopg.Connection:
+        return psycopg.connect(self.cluster.url("postgres"), autocommit=True)
+
+
+@contextmanager
+def running_server() -> Iterator[Server]:
+    """Start a server in a folder of its own; stop it and remove the folder at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="signalbox-bench-"))
+    private_folder(folder / "run")
+    cluster = postgres.Cluster(folder / "postgres" / "data", folder / "run", postgres.embedded_bin_dir(), SETTINGS)
+    child = Child(cluster.program(os.environ), folder / "postgres.log")
+    try:
+        child.start()
+        deadline = time.monotonic() + _START_SECONDS
+        while not cluster.answers():
+            if child.has_ended() or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL did not start:\n{child.last_lines()}")
+            time.sleep(0.1)
+        yield Server(cluster, _postmaster(cluster))
+    finally:
+        if child.process is not None:
+            child.send(signal.SIGINT)
+            child.collect()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _postmaster(cluster: postgres.Cluster) -> int:
+    return int((cluster.data_dir / "postmaster.pid").read_text().split("\n", 1)[0])
