@@ -61,9 +61,7 @@ def closed_loop(opening: Opening, dsn: str, *, workers: int, seconds: float, war
     )
 
 
-def _work(
-    opening: Opening, dsn: str, seconds: float, warm: int, ready: Barrier, parts: "Queue[_Part]"
-) -> None:
+def _work(opening: Opening, dsn: str, seconds: float, warm: int, ready: Barrier, parts: "Queue[_Part]") -> None:
     operation = opening(dsn)
     for _ in range(warm):
         operation()

@@ -35,10 +35,9 @@ def step_costs(server: Server, name: str) -> dict[str, float]:
 
 def growth(server: Server, name: str) -> Growth:
     """Run one long run in a database of its own (after `step_costs`, whose database it continues) and weigh it."""
+    from checkpoints.selectors import head_of
     from runs.selectors import run_now
     from runtime.loop import drive
-
-    from checkpoints.selectors import head_of
 
     before = server.size(name, "checkpoints_checkpoint%"), server.size(name)
     run_id = ours.started(goal=str(_GROWTH_PAIRS))

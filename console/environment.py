@@ -110,11 +110,14 @@ SESSION_GUARDS = "-c lock_timeout=15s -c idle_in_transaction_session_timeout=10s
 
 
 def database(url: str, pool: bool) -> dict[str, Any]:
-    """Django's DATABASES entry for a libpq URL. Server-side binding lets a hot statement be prepared."""
+    """Django's DATABASES entry for a libpq URL. The statements of a step are prepared at once, others when they come often.
+
+    Django would turn preparing off, for poolers that hand a session on between two transactions.
+    """
     parts = conninfo_to_dict(url)
     known = {name: str(parts.pop(name, "")) for name in ("user", "password", "host", "port")}
     name = parts.pop("dbname", "signalbox")
-    options: dict[str, Any] = {"options": SESSION_GUARDS, **parts, "server_side_binding": True}
+    options: dict[str, Any] = {"options": SESSION_GUARDS, **parts, "server_side_binding": True, "prepare_threshold": 5}
     if pool:
         options["pool"] = {"min_size": 1, "max_size": 20, "timeout": 10}
     return {

@@ -9,6 +9,8 @@ empty when nothing was written.
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -131,6 +133,22 @@ def run_statement(sql: str, params: dict[str, Any]) -> tuple[Any, ...]:
     if row is None:
         raise LookupError("a joined statement answers with one row")
     return row
+
+
+@contextmanager
+def steps_planned_once() -> Iterator[None]:
+    """Let the server plan each step's statement once for this session, not at each call: planning costs more than running.
+
+    Only around the loop, whose other reads are by key: a plan without its values can't use most partial indexes.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SET plan_cache_mode = force_generic_plan")
+    try:
+        yield
+    finally:
+        if connection.is_usable():
+            with connection.cursor() as cursor:
+                cursor.execute("RESET plan_cache_mode")
 
 
 @cache
