@@ -45,8 +45,10 @@ class Checkpoint(models.Model):
     """One immutable revision. The digest covers the canonical body, chained to the parent's."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="checkpoints")
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, db_constraint=False, db_index=False)
+    run = models.ForeignKey(
+        Run, on_delete=models.PROTECT, related_name="checkpoints", db_constraint=False, db_index=False
+    )
     revision = models.IntegerField()
     parent_digest = models.CharField(max_length=64, null=True)
     format_version = models.IntegerField()
@@ -218,7 +220,7 @@ class SaveAttempt(models.Model):
 class TaskWrite(models.Model):
     """What one call of a super-step gave while others were still out: never repeated, and not a revision (F20)."""
 
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="task_writes")
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="task_writes", db_index=False)
     base_revision = models.IntegerField()
     tool_call = models.OneToOneField(ToolCall, on_delete=models.PROTECT, related_name="task_write")
     digest = models.CharField(max_length=64)

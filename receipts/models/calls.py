@@ -37,8 +37,10 @@ class ModelCall(models.Model):
     """One turn asked of the model. Committed before it is sent; sealed once with its answer."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="model_calls")
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, db_constraint=False, db_index=False)
+    run = models.ForeignKey(
+        Run, on_delete=models.PROTECT, related_name="model_calls", db_constraint=False, db_index=False
+    )
     turn_no = models.IntegerField()
     at_revision = models.IntegerField()
     status = models.CharField(max_length=16)
@@ -83,8 +85,10 @@ class ToolCall(models.Model):
     """A logical call: one intent, one idempotency key, any number of attempts, at most one result."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="tool_calls")
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, db_constraint=False, db_index=False)
+    run = models.ForeignKey(
+        Run, on_delete=models.PROTECT, related_name="tool_calls", db_constraint=False, db_index=False
+    )
     ordinal = models.IntegerField()
     tool = models.CharField(max_length=100)
     tool_version = models.CharField(max_length=32)
@@ -153,7 +157,7 @@ class ToolCall(models.Model):
 class Proposal(models.Model):
     """One proposal of a sealed turn, in its order, and what became of it."""
 
-    model_call = models.ForeignKey(ModelCall, on_delete=models.PROTECT, related_name="proposals")
+    model_call = models.ForeignKey(ModelCall, on_delete=models.PROTECT, related_name="proposals", db_index=False)
     ordinal = models.IntegerField()
     tool = models.CharField(max_length=200)
     args_digest = models.CharField(max_length=64)
@@ -180,8 +184,8 @@ class Proposal(models.Model):
 class Attempt(models.Model):
     """One try of a model call or a tool call. Committed before anything is sent; settled once."""
 
-    tool_call = models.ForeignKey(ToolCall, on_delete=models.PROTECT, null=True, related_name="tries")
-    model_call = models.ForeignKey(ModelCall, on_delete=models.PROTECT, null=True, related_name="tries")
+    tool_call = models.ForeignKey(ToolCall, on_delete=models.PROTECT, null=True, related_name="tries", db_index=False)
+    model_call = models.ForeignKey(ModelCall, on_delete=models.PROTECT, null=True, related_name="tries", db_index=False)
     attempt_no = models.IntegerField()
     fence = models.BigIntegerField()
     dispatched_at = models.DateTimeField(db_default=ClockTimestamp())
@@ -268,7 +272,7 @@ class Result(models.Model):
     value = models.BinaryField()
     data_key_id = models.UUIDField()
     digest = models.CharField(max_length=64)
-    reconciliation = models.ForeignKey(Reconciliation, on_delete=models.PROTECT, null=True)
+    reconciliation = models.ForeignKey(Reconciliation, on_delete=models.PROTECT, null=True, db_index=False)
     fence = models.BigIntegerField(null=True)
     at = models.DateTimeField(db_default=ClockTimestamp())
 
@@ -294,8 +298,8 @@ class Effect(models.Model):
     """An effect that is known to have happened outside this run's memory."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="effects")
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, db_constraint=False, db_index=False)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="effects", db_constraint=False)
     tool_call = models.OneToOneField(ToolCall, on_delete=models.PROTECT, related_name="effect")
     idempotency_key = models.CharField(max_length=64, unique=True)
     kind = models.CharField(max_length=100)

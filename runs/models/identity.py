@@ -67,7 +67,7 @@ class Thread(models.Model):
 class Artifact(models.Model):
     """Stored bytes, by their SHA-256: uploads, results, model turns, report bodies. Encrypted with the tenant's key."""
 
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, db_index=False)
     sha256 = models.CharField(max_length=64)
     size = models.BigIntegerField()
     media_type = models.CharField(max_length=100)

@@ -18,7 +18,7 @@ from runs.states import (
 class Budget(models.Model):
     """What a run has of one unit reserved, held for unknown outcomes, and spent, and its cap; without one nothing is refused."""
 
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="budgets")
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="budgets", db_index=False)
     unit = models.CharField(max_length=16)
     cap = models.BigIntegerField(null=True)
     reserved = models.BigIntegerField(db_default=0)
