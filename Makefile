@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.txt
 
 .DEFAULT_GOAL := run
-.PHONY: run test test-engine test-console test-browser test-contract test-matrix check screenshots install install-dev lock
+.PHONY: run test test-engine test-console test-browser test-contract test-matrix check screenshots install install-dev lock bench bench-peers
 
 run: install
 	@$(BIN)/python manage.py up $(UP_ARGS)
@@ -47,6 +47,19 @@ test-matrix: export MATRIX_SEEDS = $(SEEDS)
 test-matrix: export MATRIX_CELLS = $(CELLS)
 test-matrix: install-dev
 	$(BIN)/python -m pytest -m matrix $(if $(CELLS),tests/matrix/test_matrix.py) $(TEST_ARGS)
+
+# Our own figures in about two minutes. The other one installs the peers once, into an environment of their own.
+PEERS := var/bench/peers
+bench: install-dev
+	@$(BIN)/python -m bench.own
+
+bench-peers: install-dev
+	@if ! cmp -s bench/requirements-peers.txt $(PEERS)/installed.txt; then \
+	  echo "Installing the peers into $(PEERS)."; rm -rf $(PEERS) && $(PYTHON) -m venv $(PEERS) && \
+	  $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement bench/requirements-peers.txt && \
+	  cp bench/requirements-peers.txt $(PEERS)/installed.txt; \
+	fi
+	@$(BIN)/python -m bench.peers --python $(PEERS)/bin/python
 
 # The pictures of the documentation, taken anew from real processes.
 screenshots: install-dev

@@ -62,9 +62,13 @@ def closed_loop(opening: Opening, dsn: str, *, workers: int, seconds: float, war
 
 
 def _work(opening: Opening, dsn: str, seconds: float, warm: int, ready: Barrier, parts: "Queue[_Part]") -> None:
-    operation = opening(dsn)
-    for _ in range(warm):
-        operation()
+    try:
+        operation = opening(dsn)
+        for _ in range(warm):
+            operation()
+    except BaseException:
+        ready.abort()
+        raise
     ready.wait(_START_SECONDS)
     cpu, began, count = _own_cpu(), time.perf_counter(), 0
     while time.perf_counter() - began < seconds:

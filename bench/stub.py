@@ -49,7 +49,7 @@ class Stub:
 
     @staticmethod
     def check_inputs(inputs: Mapping[str, bytes]) -> str:
-        return "Stub"
+        return f"Stub with {len(inputs)} inputs"
 
     @staticmethod
     def plan(request: ModelRequest) -> ModelTurn:

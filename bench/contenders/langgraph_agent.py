@@ -2,6 +2,7 @@
 
 import operator
 import uuid
+from contextlib import ExitStack
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.messages import AIMessage, ToolMessage
@@ -13,6 +14,9 @@ from langgraph.graph.message import add_messages
 
 from bench.closed_loop import Operation
 from bench.payload import MODEL_TEXT, PAIRS, TOOL_TEXT, prose
+
+
+_open = ExitStack()  # a saver closes its connection when its context is left or lost
 
 
 class State(TypedDict):
@@ -28,7 +32,7 @@ def prepare(dsn: str) -> None:
 
 def agent(dsn: str) -> Operation:
     """lg_sync: one invoke with durability "sync", on a new thread."""
-    app = _graph().compile(checkpointer=PostgresSaver.from_conn_string(dsn).__enter__())
+    app = _graph().compile(checkpointer=_open.enter_context(PostgresSaver.from_conn_string(dsn)))
 
     def run() -> None:
         config = {"configurable": {"thread_id": str(uuid.uuid4())}, "recursion_limit": 3 * PAIRS}
@@ -60,7 +64,7 @@ def _tool(state: State) -> dict[str, Any]:
 
 def save(dsn: str) -> Operation:
     """lg_put+put_writes: one checkpoint of a 2 kB state and the writes of its task."""
-    saver = PostgresSaver.from_conn_string(dsn).__enter__()
+    saver = _open.enter_context(PostgresSaver.from_conn_string(dsn))
     thread, parent, number = str(uuid.uuid4()), "", 0
     messages = [{"id": f"m{index}", "content": prose(450, index)} for index in range(4)]
 

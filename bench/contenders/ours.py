@@ -14,6 +14,7 @@ PERSON = "bench"
 def _set_up(dsn: str) -> None:
     os.environ["SIGNALBOX_DATABASE_URL"] = dsn
     os.environ["SIGNALBOX_DB_POOL"] = "false"
+    os.environ["SIGNALBOX_BROKER_URL"] = "memory://"  # nobody waits for the hints
     os.environ["DJANGO_SETTINGS_MODULE"] = "bench.settings"
     django.setup()
 

@@ -255,18 +255,31 @@ def _settled(session: Session, sending: Sending, tried: Tried) -> Purse:
 
 
 def _commit_result(session: Session, sending: Sending, tried: Tried, statement: str, params: dict[str, Any]) -> Written:
-    """Write a result, if the fence is good and the head is the one that it continues. Raises LeaseLost."""
+    """Write a result, if the fence is good and the head is the one that it continues: one statement, or one transaction
+    where the tool has left rows of its own. Raises LeaseLost.
+    """
+    outcome = tried.outcome
+    if outcome is not None and writes_rows(outcome):
+        written = _commit_with_rows(session, sending, outcome, statement, params)
+    else:
+        reach("inside_result_tx", sending.tool.key)
+        written = write(statement, params)
+    if not written.held:
+        refuse_late(session, sending, tried)
+        raise LeaseLost
+    return written
+
+
+def _commit_with_rows(
+    session: Session, sending: Sending, outcome: ToolOutcome, statement: str, params: dict[str, Any]
+) -> Written:
     with transaction.atomic():
-        outcome = tried.outcome
-        if outcome is not None and writes_rows(outcome) and lease_lock(session.holding) is not None:
+        if lease_lock(session.holding) is not None:
             store_rows(session, sending, outcome)
         reach("inside_result_tx", sending.tool.key)
         written = write(statement, params)
         if not written.done:
             transaction.set_rollback(True)
-    if not written.held:
-        refuse_late(session, sending, tried)
-        raise LeaseLost
     return written
 
 

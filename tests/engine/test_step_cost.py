@@ -1,0 +1,68 @@
+"""What a step costs in counts, which no busy machine changes: statements, commits and WAL bytes (performance.md P1)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from bench.payload import MODEL_TEXT, PAIRS, STEPS, TOOL_TEXT
+from runtime.contracts import ToolOutcome
+from runtime.loop import drive
+from tests.agents import SCRIPT, calls
+from tests.engine.engine import Engine, run_now, sql
+
+STEP_STATEMENTS_A_STEP = 1.15  # ten turns, ten results, and the turn that ends the run
+STATEMENTS_OF_A_RUN = 70
+WAL_BYTES_A_STEP = 6600  # the target is 2,500; docs/performance.md says where the rest goes
+
+
+@contextmanager
+def statements(patch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Every statement that any session of this process sends."""
+    sent: list[str] = []
+
+    def note(kind: type[Any]) -> None:
+        execute = kind.execute
+
+        def noted(cursor: Any, query: Any, *args: Any, **options: Any) -> Any:
+            sent.append(query.decode() if isinstance(query, bytes) else str(query))
+            return execute(cursor, query, *args, **options)
+
+        patch.setattr(kind, "execute", noted)
+
+    note(psycopg.Cursor)
+    yield sent
+
+
+@pytest.fixture
+def twenty_steps(engine: Engine) -> Engine:
+    """Ten pairs of a turn and a call, five hundred bytes each, as in bench/."""
+    SCRIPT.tell(*[calls(("look", str(number)), text=MODEL_TEXT) for number in range(PAIRS)])
+    for number in range(PAIRS):
+        SCRIPT.do(str(number), ToolOutcome({"text": TOOL_TEXT}))
+    drive(engine.start())
+    SCRIPT.requests.clear()
+    return engine
+
+
+def test_a_step_is_one_statement_and_one_commit(twenty_steps: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = twenty_steps.start()
+    with monkeypatch.context() as patch, statements(patch) as sent:
+        drive(run_id)
+    assert run_now(run_id).status == "COMPLETED"
+    of_steps = [index for index, statement in enumerate(sent) if statement.startswith("WITH\nfence")]
+    assert len(of_steps) <= STEP_STATEMENTS_A_STEP * STEPS
+    between = [sent[index] for index in range(of_steps[0], of_steps[-1] + 1) if index not in of_steps]
+    assert [statement for statement in between if "renewed_at" not in statement] == []  # only the heartbeat speaks
+    assert len(sent) <= STATEMENTS_OF_A_RUN
+
+
+def test_the_wal_of_a_step_stays_within_its_bound(twenty_steps: Engine) -> None:
+    run_id = twenty_steps.start()
+    before = sql("SELECT pg_current_wal_insert_lsn()")[0][0]
+    drive(run_id)
+    ((written,),) = sql("SELECT pg_current_wal_insert_lsn() - %s::pg_lsn", before)
+    assert run_now(run_id).status == "COMPLETED"
+    assert written / STEPS <= WAL_BYTES_A_STEP
