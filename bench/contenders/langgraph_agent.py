@@ -15,7 +15,6 @@ from langgraph.graph.message import add_messages
 from bench.closed_loop import Operation
 from bench.payload import MODEL_TEXT, PAIRS, TOOL_TEXT, prose
 
-
 _open = ExitStack()  # a saver closes its connection when its context is left or lost
 
 
