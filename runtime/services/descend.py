@@ -202,6 +202,7 @@ def _admit(actor: Actor, agent: type[Agent], descent: Descent, taken: Taken, wan
             phase=Phase.READY_TO_DECIDE,
             next_node="think",
             turn_no=taken.turn_no,
+            compacted_through=min(snapshot.compacted_through, taken.turn_no),
             message_seq=message_append(
                 run=run, role="notice", text=_notice(descent, goal, wanted), after_turn=taken.turn_no
             ),

@@ -113,8 +113,8 @@ def held_by(engine: Engine, call: ToolCall) -> UUID:
     assert (run.status, run.hold_reason) == ("HELD", "UNCERTAIN_CALL")
     assert str(call.id) in run.hold_detail and "nobody knows" in run.hold_detail
     assert (own.status, own.attempts, head_of(run_id).phase) == ("PROPOSED", 0, "DECISION_RECORDED")
-    refusal = Refusal.objects.get(run_id=run_id)
-    assert (refusal.kind, refusal.subject_id) == ("ANCESTOR_INTENT", call.id)
+    refusal = Refusal.objects.get(run_id=run_id, kind="ANCESTOR_INTENT")
+    assert refusal.subject_id == call.id
     return run_id
 
 
