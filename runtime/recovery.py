@@ -42,14 +42,15 @@ def restore(holding: Holding, heartbeat: Heartbeat) -> Session | None:
     if settle_lost_attempts(holding):
         stop(holding)
         return None
+    run = run_now(holding.run_id)
+    settling = holding.takeover and run.recovery_policy == RecoveryPolicy.SETTLE
+    if run.takeovers > run.max_takeovers and not settling:
+        _hold_often_taken(holding, run)
+        return None
     if not resolve_unknown_saves(holding):
         return None
-    run = run_now(holding.run_id)
-    if holding.takeover and run.recovery_policy == RecoveryPolicy.SETTLE:
+    if settling:
         settle_run(holding)
-        return None
-    if run.takeovers > run.max_takeovers:
-        _hold_often_taken(holding, run)
         return None
     return _guarded(holding, heartbeat, run)
 
