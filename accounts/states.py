@@ -18,6 +18,7 @@ class Permission(StrEnum):
     READ = "read"
     START = "start"
     STOP = "stop"
+    PAUSE = "pause"
     RESUME = "resume"
     SETTLE = "settle"
     REVISE = "revise"
@@ -33,7 +34,7 @@ GRANTS: dict[Role, frozenset[Permission]] = {
     Role.OPERATOR: frozenset(
         {
             *(Permission.READ, Permission.START, Permission.STOP, Permission.RESUME),
-            *(Permission.REVISE, Permission.BUDGET, Permission.SETTLE),
+            *(Permission.PAUSE, Permission.REVISE, Permission.BUDGET, Permission.SETTLE),
         }
     ),
     Role.APPROVER: frozenset({Permission.READ, Permission.DECIDE, Permission.RELEASE}),

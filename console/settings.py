@@ -142,7 +142,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "ENUM_NAME_OVERRIDES": {
         "RunStatus": "runs.states.RunStatus",
-        "StopStatus": "runs.states.ControlStatus",
+        "ControlStatus": "runs.states.ControlStatus",
         "CallStatus": "receipts.states.CallStatus",
         "PublicationStatus": "receipts.states.PublicationStatus",
         "Verdict": "receipts.states.Verdict",

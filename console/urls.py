@@ -27,6 +27,7 @@ urlpatterns = [
     path("runs/", run_list.run_list, name="runs"),
     path("runs/new/", run_new, name="run-new"),
     path("runs/<uuid:id>/", run_page, name="run"),
+    path("runs/<uuid:id>/pause/", acts.run_pause_page, name="run-pause"),
     path("runs/<uuid:id>/retry/", acts.run_retry, name="run-retry"),
     path("runs/<uuid:id>/settle/", acts.run_settle, name="run-settle"),
     path("runs/<uuid:id>/goal/", acts.run_goal, name="run-goal"),

@@ -89,3 +89,9 @@ class CapNotHigher(Refused):
     """Nothing was changed. The cap on {unit} is {cap} already, and {wanted} is not higher; a cap is only ever raised."""
 
     code = "CAP_NOT_HIGHER"
+
+
+class StopOpen(Refused):
+    """Nothing was changed. This run is being stopped; it starts nothing new."""
+
+    code = "STOP_OPEN"

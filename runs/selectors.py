@@ -168,6 +168,11 @@ def stop_of(id: UUID) -> ControlRequest:
     return ControlRequest.objects.get(id=id)
 
 
+def open_pause(run: Run) -> ControlRequest | None:
+    """The pause that is open on a run, or None."""
+    return ControlRequest.objects.filter(run=run, kind="PAUSE", status__in=OPEN_CONTROL).first()
+
+
 def latest_stop(run: Run) -> ControlRequest | None:
     """The newest stop of a run, open or settled."""
     return ControlRequest.objects.filter(run=run, kind="STOP").order_by("-accepted_at").first()
@@ -222,7 +227,7 @@ def runs_with_unheard_wakeups(limit: int = 200) -> Sequence[UUID]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT DISTINCT r.id FROM runs_run r JOIN runs_wakeup w ON w.run_id = r.id "
-            "WHERE w.status = 'PENDING' AND (r.status = 'WAITING' OR (r.status = 'HELD' AND w.cause = ANY(%s))) "
+            "WHERE w.status = 'PENDING' AND (r.status = 'WAITING' OR (r.status = 'HELD' AND r.hold_reason <> 'PAUSED' AND w.cause = ANY(%s))) "
             "LIMIT %s",
             [sorted(UNHOLDING_CAUSES), limit],
         )

@@ -25,7 +25,7 @@ _NAMED = re.compile(r"%\((\w+)\)s")
 
 FENCE = """
 fence AS (
-    SELECT l.run_id, l.fence, l.stop_requested, l.news FROM runs_lease l
+    SELECT l.run_id, l.fence, l.stop_requested, l.news, l.pause_requested FROM runs_lease l
     WHERE l.run_id = %(run)s AND l.owner = %(owner)s AND l.fence = %(fence)s AND l.expires_at > clock_timestamp()
     FOR NO KEY UPDATE)"""
 
@@ -46,7 +46,8 @@ short AS (
       AND (purse.id IS NULL OR purse.room + want.release - want.spend - want.hold < want.reserve)),
 go AS (
     SELECT fence.run_id, fence.fence FROM fence
-    WHERE %(start)s AND NOT fence.stop_requested AND coalesce(%(news)s = fence.news, true) AND NOT EXISTS (SELECT FROM short))"""
+    WHERE %(start)s AND NOT fence.stop_requested AND NOT fence.pause_requested
+      AND coalesce(%(news)s = fence.news, true) AND NOT EXISTS (SELECT FROM short))"""
 
 BUDGET = """
 budgeted AS (

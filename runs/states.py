@@ -28,6 +28,7 @@ HOLDERLESS_RUN = frozenset({"QUEUED", "WAITING", "HELD"})
 
 RUN_MOVES: Moves = [
     ("QUEUED", "RUNNING"),
+    ("QUEUED", "HELD"),
     ("QUEUED", "CANCELLED"),
     ("QUEUED", "SETTLED"),
     ("RUNNING", "QUEUED"),
@@ -55,6 +56,7 @@ class HoldReason(StrEnum):
     TAKEOVER_LIMIT = "TAKEOVER_LIMIT"
     BUDGET = "BUDGET"
     OBLIGATION_OPEN = "OBLIGATION_OPEN"
+    PAUSED = "PAUSED"
     SAVE_REFUSED = "SAVE_REFUSED"
     SAVE_UNKNOWN = "SAVE_UNKNOWN"
 
@@ -75,6 +77,11 @@ THREAD_ROOT = frozenset({"NEW", "CONTINUED"})
 class RecoveryPolicy(StrEnum):
     RESUME_IN_PLACE = "RESUME_IN_PLACE"
     SETTLE = "SETTLE"
+
+
+class ControlKind(StrEnum):
+    STOP = "STOP"
+    PAUSE = "PAUSE"
 
 
 class ControlStatus(StrEnum):
@@ -181,7 +188,12 @@ def can_stop(status: str, stop_open: bool) -> bool:
     return status in LIVE_RUN and not stop_open
 
 
-_RETRIED_HOLDS = frozenset({"RESUME_REFUSED", "TAKEOVER_LIMIT", "BUDGET", "SAVE_REFUSED", "SAVE_UNKNOWN"})
+_RETRIED_HOLDS = frozenset({"RESUME_REFUSED", "TAKEOVER_LIMIT", "BUDGET", "SAVE_REFUSED", "SAVE_UNKNOWN", "PAUSED"})
+
+
+def can_pause(status: str, control_open: bool) -> bool:
+    """A run that has not ended can be paused, unless a pause or a stop of it is open."""
+    return status in LIVE_RUN - {"STOPPING"} and not control_open
 
 
 def can_continue(status: str) -> bool:
@@ -190,7 +202,7 @@ def can_continue(status: str) -> bool:
 
 
 def can_retry_resume(status: str, hold_reason: str | None) -> bool:
-    """A refused resume, a spent takeover limit, a breached budget or a save that failed waits for a person to try again."""
+    """A refused resume, a spent takeover limit, a breached budget, a save that failed or a pause waits for a person."""
     return status == "HELD" and hold_reason in _RETRIED_HOLDS
 
 
@@ -213,6 +225,7 @@ class NextAct(StrEnum):
     RAISE_CAP = "raise-cap"
     RESUME = "resume"
     CONTINUE = "continue"
+    PAUSE = "pause"
     STOP = "stop"
     SETTLE = "settle"
 
@@ -224,6 +237,9 @@ _UNHELD_BY: dict[str, NextAct] = {
 }
 
 
+_PAUSABLE = frozenset({"QUEUED", "RUNNING", "WAITING"})
+
+
 def next_acts(status: str, hold_reason: str | None) -> tuple[NextAct, ...]:
     """What can be done about a run in this state, what helps it on first. The services decide again."""
     if status in ENDED_RUN:
@@ -233,7 +249,9 @@ def next_acts(status: str, hold_reason: str | None) -> tuple[NextAct, ...]:
         helping.append(_UNHELD_BY[hold_reason])
     if can_retry_resume(status, hold_reason):
         helping.append(NextAct.RESUME)
-    return (*helping, NextAct.STOP, NextAct.SETTLE) if can_settle(status) else (NextAct.STOP,)
+    if status in _PAUSABLE:
+        helping.append(NextAct.PAUSE)
+    return (*helping, NextAct.STOP, NextAct.SETTLE) if can_settle(status) else (*helping, NextAct.STOP)
 
 
 # The refusals that hold a run, by the resume guard that gives them (model.md section 3.4).

@@ -18,7 +18,15 @@ from receipts.services import attempt_lost, calls_cancel, receipt_of, unknown_re
 from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.leases import lease_lock
-from runs.services import budget_hold_unknown, refusal_record, run_lock, run_move, run_settle, stop_adopt
+from runs.selectors import open_pause
+from runs.services import (
+    budget_hold_unknown,
+    refusal_record,
+    run_lock,
+    run_move,
+    run_settle,
+    stop_adopt,
+)
 from runs.states import GUARD_OF, UNHOLDING_CAUSES, WAKING_CAUSES, Holding, HoldReason, RefusalKind, RunStatus
 from runs.wakeups import hint_run, wakeup_pending, wakeups_cancel, wakeups_refuse
 
@@ -112,6 +120,26 @@ def give_back(holding: Holding, *, cause: str = "DRAIN", due_in: float | None = 
                 hint_run(run_id=run.id)
             return
     stop(holding)
+
+
+def pause(holding: Holding) -> bool:
+    """Adopt an open pause between two steps: run HELD, lease free (ruling 32). False where it was taken back meanwhile."""
+    with held_run(holding) as (run, stopping):
+        if not stopping:
+            request = open_pause(run)
+            if request is not None:
+                run_move(
+                    run,
+                    RunStatus.HELD,
+                    cause="PAUSED",
+                    actor=worker(holding),
+                    fence=holding.fence,
+                    hold_reason=HoldReason.PAUSED,
+                    detail=request.reason[:500],
+                )
+            return request is not None
+    stop(holding)
+    return True
 
 
 def adopt(holding: Holding) -> None:

@@ -28,6 +28,7 @@ asking AS (SELECT go.run_id, go.fence FROM go, answered WHERE %(ask)s)"""
 
 _GATES = """
 SELECT (SELECT count(*) FROM fence), (SELECT coalesce(bool_or(stop_requested), false) FROM fence),
+       (SELECT coalesce(bool_or(pause_requested), false) FROM fence),
        (SELECT count(*) FROM go), (SELECT count(*) FROM done), (SELECT max(news) FROM fence),
        (SELECT jsonb_agg(to_jsonb(short)) FROM short), """
 
@@ -78,7 +79,7 @@ DISPATCH_AGAIN = joined(FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_GAT
 class Written:
     """What one step's statement found and did.
 
-    held: the fence was good. stopping: a stop is requested. go: new work could start. done: the facts were written.
+    held: the fence was good. stopping, pausing: a stop or a pause is requested. go: new work could start. done: the facts were written.
     news: how often the run was told something. short: the units without room for what was to be reserved, each
     {unit, wanted, room, cap}. started: of a model call the number of the attempt that was dispatched, of tool calls how
     many were; or None.
@@ -86,6 +87,7 @@ class Written:
 
     held: bool
     stopping: bool
+    pausing: bool
     go: bool
     done: bool
     news: int
@@ -96,10 +98,11 @@ class Written:
 def write(sql: str, params: dict[str, Any]) -> Written:
     """Send one step. A worker that drains starts nothing new with it."""
     gates = {"news": None, "start": not draining()}
-    held, stopping, go, done, news, short, started = run_statement(sql, gates | params)
+    held, stopping, pausing, go, done, news, short, started = run_statement(sql, gates | params)
     return Written(
         held=bool(held),
         stopping=bool(stopping),
+        pausing=bool(pausing),
         go=bool(go),
         done=bool(done),
         news=int(news or 0),

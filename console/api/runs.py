@@ -37,6 +37,7 @@ from runtime.services import (
     budget_raise,
     goal_revise,
     run_end_settled,
+    run_pause,
     run_resume,
     run_start,
     run_stop,
@@ -203,6 +204,19 @@ class RunStop(ApiView):
         return answer(outcome, lambda: shown_run(self.actor, id))
 
 
+class RunPause(ApiView):
+    """The pause of a run."""
+
+    parser_classes = (StrictJSONParser,)
+
+    @operation("runs_pause", RunDetail, body=ReasonBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Accept a pause: nothing new is dispatched until somebody resumes the run. `pause.status` says how far it has got."""
+        said = read(ReasonBody, request.data)
+        outcome = run_pause(actor=self.actor, run_id=id, reason=said["reason"])
+        return answer(outcome, lambda: shown_run(self.actor, id))
+
+
 class RunResume(ApiView):
     """Another try of a held run."""
 
@@ -210,7 +224,7 @@ class RunResume(ApiView):
 
     @operation("runs_resume", RunDetail, body=ReasonBody, can=(403, 404, 409))
     def post(self, request: Request, id: UUID) -> Response:
-        """Queue a run that is held for a refused resume, a spent takeover limit or a breached budget."""
+        """Queue a run that is held for a cause that may be gone; or, while a pause is open, take back the pause."""
         said = read(ReasonBody, request.data)
         outcome = run_resume(actor=self.actor, run_id=id, reason=said["reason"])
         return answer(outcome, lambda: shown_run(self.actor, id))

@@ -23,6 +23,7 @@ urlpatterns = [
     path("runs/", runs.Runs.as_view(), name="runs"),
     path("runs/<uuid:id>/", runs.OneRun.as_view(), name="run"),
     path("runs/<uuid:id>/stop/", runs.RunStop.as_view(), name="run-stop"),
+    path("runs/<uuid:id>/pause/", runs.RunPause.as_view(), name="run-pause"),
     path("runs/<uuid:id>/resume/", runs.RunResume.as_view(), name="run-resume"),
     path("runs/<uuid:id>/settle/", runs.RunSettle.as_view(), name="run-settle"),
     path("runs/<uuid:id>/goal/", runs.RunGoal.as_view(), name="run-goal"),

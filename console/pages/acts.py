@@ -22,8 +22,8 @@ from console.pages.room import page, respond
 from receipts.selectors import access_call, access_contradiction, outcome_counts
 from receipts.states import CallStatus, Closing, Verdict
 from runs.models import Budget, Run
-from runs.selectors import access_run
-from runs.states import can_raise_cap, can_retry_resume, can_revise_goal, can_settle
+from runs.selectors import access_run, open_pause
+from runs.states import OPEN_CONTROL, can_pause, can_raise_cap, can_retry_resume, can_revise_goal, can_settle
 from runtime.services import (
     EvidenceGiven,
     Started,
@@ -34,6 +34,7 @@ from runtime.services import (
     goal_revise,
     obligation_release,
     run_end_settled,
+    run_pause,
     run_resume,
 )
 
@@ -75,18 +76,38 @@ def off_reason(may: bool, permission: Permission, can: bool, why: str) -> str:
 
 
 @page
-def run_retry(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
-    """GET and POST /runs/<id>/retry/: queue a held run again."""
+def run_pause_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /runs/<id>/pause/: start nothing new until somebody resumes the run."""
     run = access_run(actor=actor, id=id)
-    can = can_retry_resume(run.status, run.hold_reason)
-    why = f"The run is {run.status}; only a run that is held for a refused resume, too many takeovers or its budget can be."
+    control_open = run.controls.filter(status__in=OPEN_CONTROL).exists()
+    why = f"The run is {run.status}" + ("; a pause or a stop of it is open already." if control_open else ".")
     act = Act(
-        title="Try this run again",
-        template="pages/acts/retry.html",
-        button="Try again",
-        done="The run is queued again. A worker takes it, and every guard is asked anew.",
-        off=off_reason(actor.may(Permission.RESUME), Permission.RESUME, can, why),
+        title="Pause this run",
+        template="pages/acts/pause.html",
+        button="Pause the run",
+        done="The pause is accepted. Nothing new is sent until somebody resumes the run.",
+        off=off_reason(actor.may(Permission.PAUSE), Permission.PAUSE, can_pause(run.status, control_open), why),
         facts={},
+    )
+    return act_page(request, actor, run, act, lambda reason: run_pause(actor=actor, run_id=id, reason=reason))
+
+
+@page
+def run_retry(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /runs/<id>/retry/: queue a held run again, or take back a pause."""
+    run = access_run(actor=actor, id=id)
+    paused = open_pause(run) is not None
+    can = paused or can_retry_resume(run.status, run.hold_reason)
+    why = f"The run is {run.status}; only a paused run, or one that is held for a cause that may be gone, can be."
+    act = Act(
+        title="Resume this run" if paused else "Try this run again",
+        template="pages/acts/retry.html",
+        button="Resume" if paused else "Try again",
+        done="The pause is taken back."
+        if paused
+        else "The run is queued again. A worker takes it; every guard is asked anew.",
+        off=off_reason(actor.may(Permission.RESUME), Permission.RESUME, can, why),
+        facts={"paused": paused},
     )
     return act_page(request, actor, run, act, lambda reason: run_resume(actor=actor, run_id=id, reason=reason))
 

@@ -81,11 +81,13 @@ WAIT: Mapping[str, Sign] = {
 }
 
 CONTROL: Mapping[str, Sign] = {
-    ControlStatus.ACCEPTED: Sign("stop", "stopring", "The stop is stored; the worker has not met it yet", "the worker"),
+    ControlStatus.ACCEPTED: Sign("stop", "stopring", "It is stored; the worker has not met it yet", "the worker"),
     ControlStatus.ADOPTED: Sign(
         "stop", "stopping", "The worker starts nothing new; what was sent may land", "the clock"
     ),
-    ControlStatus.SETTLED: Sign("neutral", "stop", "The run is closed", "nobody", over=True),
+    ControlStatus.SETTLED: Sign(
+        "neutral", "stop", "It is over: the run is closed, or was resumed", "nobody", over=True
+    ),
     ControlStatus.MOOT: Sign("neutral", "slash", "The run ended by itself first", "nobody", over=True),
 }
 
@@ -162,6 +164,7 @@ HOLD: Mapping[str, tuple[str, str]] = {
     HoldReason.SAVE_UNKNOWN: ("Nobody knows whether a save happened", "Look at the database, then ask it to try again"),
     HoldReason.TAKEOVER_LIMIT: ("Its workers died too often", "Look at the workers, then ask it to try again"),
     HoldReason.BUDGET: ("The budget is spent", "Raise the cap, or stop the run"),
+    HoldReason.PAUSED: ("A person has paused it", "Resume it, or stop it"),
     HoldReason.OBLIGATION_OPEN: ("A promise is still open", "Release the promise with a reason, or stop the run"),
 }
 

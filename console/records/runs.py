@@ -21,6 +21,7 @@ from runs.selectors import hold_refusal
 from runs.states import (
     GUARD_OF,
     BudgetUnit,
+    ControlKind,
     ControlStatus,
     HoldReason,
     NextAct,
@@ -63,8 +64,8 @@ class InputRecord(serializers.Serializer[RunInput]):
     size = serializers.IntegerField()
 
 
-class StopRecord(serializers.Serializer[ControlRequest]):
-    """A stop in its three times: accepted, adopted by the worker, settled."""
+class ControlRecord(serializers.Serializer[ControlRequest]):
+    """A stop or a pause in its three times: accepted, adopted by the worker, settled."""
 
     id = serializers.UUIDField()
     status = serializers.ChoiceField(choices=list(ControlStatus))
@@ -109,7 +110,7 @@ class HoldRecord(serializers.Serializer[Refusal]):
 
 
 class RunDetail(RunRecord):
-    """A run with everything around it. `goal` is the newest of `goals`, `stop` the newest stop that was asked for.
+    """A run with everything around it. `goal` is the newest of `goals`, `stop` and `pause` the newest that were asked for.
 
     `held_by` is the guard that holds it, `next_acts` what a person can do about it now, what helps it on first.
     """
@@ -117,6 +118,7 @@ class RunDetail(RunRecord):
     goal = serializers.SerializerMethodField()
     goals = GoalRecord(source="intents", many=True)
     stop = serializers.SerializerMethodField()
+    pause = serializers.SerializerMethodField()
     inputs = InputRecord(many=True)
     obligations = ObligationRecord(many=True)
     commitments = CommitmentRecord(many=True)
@@ -149,10 +151,18 @@ class RunDetail(RunRecord):
     def get_goal(self, run: Run) -> str:
         return [intent.goal for intent in run.intents.all()][-1]
 
-    @extend_schema_field(StopRecord(allow_null=True))
+    @extend_schema_field(ControlRecord(allow_null=True))
     def get_stop(self, run: Run) -> dict[str, Any] | None:
-        stops = list(run.controls.all())
-        return StopRecord(stops[-1]).data if stops else None
+        return _newest(run, ControlKind.STOP)
+
+    @extend_schema_field(ControlRecord(allow_null=True))
+    def get_pause(self, run: Run) -> dict[str, Any] | None:
+        return _newest(run, ControlKind.PAUSE)
+
+
+def _newest(run: Run, kind: ControlKind) -> dict[str, Any] | None:
+    requests = [request for request in run.controls.all() if request.kind == kind]
+    return ControlRecord(requests[-1]).data if requests else None
 
 
 def _list_parts() -> list[Any]:

@@ -13,6 +13,7 @@ from runs.states import (
     CONTROL_MOVES,
     OPEN_CONTROL,
     WAKEUP_MOVES,
+    ControlKind,
     ControlStatus,
     WakeupCause,
     WakeupStatus,
@@ -32,6 +33,7 @@ class Lease(models.Model):
     # The advisory lock that the holder's process has; None where only the time counts (the liveness hint).
     lock_key = models.IntegerField(null=True)
     stop_requested = models.BooleanField(db_default=False)
+    pause_requested = models.BooleanField(db_default=False)
     # How often somebody has told the run something that its worker has to read before it asks the model again.
     news = models.BigIntegerField(db_default=0)
 
@@ -47,7 +49,7 @@ class Lease(models.Model):
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="lease_held")
         ]
         triggers: ClassVar = [
-            starts_without("NEW.fence <> 0 OR NEW.owner IS NOT NULL OR NEW.stop_requested"),
+            starts_without("NEW.fence <> 0 OR NEW.owner IS NOT NULL OR NEW.stop_requested OR NEW.pause_requested"),
             pgtrigger.Trigger(
                 name="fence_rises",
                 when=pgtrigger.Before,
@@ -72,12 +74,12 @@ class Lease(models.Model):
 
 
 class ControlRequest(models.Model):
-    """A stop, in three times: accepted, adopted, settled."""
+    """A stop or a pause, in three times: accepted, adopted, settled."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="controls")
-    kind = models.CharField(max_length=8, db_default="STOP")
+    kind = models.CharField(max_length=8, db_default=ControlKind.STOP)
     status = models.CharField(max_length=16, db_default=ControlStatus.ACCEPTED)
     reason = models.TextField()
     requested_by = models.CharField(max_length=200)
@@ -90,7 +92,7 @@ class ControlRequest(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            one_of("kind", ["STOP"], "control_kind_known"),
+            one_of("kind", list(ControlKind), "control_kind_known"),
             one_of("status", list(ControlStatus), "control_status_known"),
             models.UniqueConstraint(
                 fields=["run", "kind"], condition=Q(status__in=sorted(OPEN_CONTROL)), name="one_open_control"

@@ -12,6 +12,7 @@ from runs.services.budget import (
     budgets_open,
     children_settle,
 )
+from runs.services.control import pause_accept, pause_settle, stop_accept
 from runs.services.run import (
     Descent,
     NewRun,
@@ -25,7 +26,6 @@ from runs.services.run import (
     run_move,
     run_pin,
     run_settle,
-    stop_accept,
     stop_adopt,
     sweep_failures_record,
     takeover_limit_raise,
@@ -49,6 +49,8 @@ __all__ = [
     "children_settle",
     "memory_store",
     "message_append",
+    "pause_accept",
+    "pause_settle",
     "progress_store",
     "refusal_record",
     "run_admit",

@@ -19,7 +19,6 @@ from runs.models import (
     Agent,
     AgentVersion,
     Artifact,
-    ControlRequest,
     Lease,
     MemoryItem,
     Message,
@@ -32,8 +31,10 @@ from runs.models import (
     Workspace,
     WorkspaceProgress,
 )
+from runs.selectors import open_pause
 from runs.services.budget import budgets_open
-from runs.states import ENDED_RUN, OPEN_CONTROL, ControlStatus, HoldReason, Origin, RefusalKind, RunStatus, WakeupCause
+from runs.services.control import control_adopt, controls_close
+from runs.states import ENDED_RUN, ControlKind, HoldReason, Origin, RefusalKind, RunStatus, WakeupCause
 from runs.wakeups import wakeup_write
 
 
@@ -189,9 +190,17 @@ def run_move(
     """Move the status of a locked run and record the transition. The database refuses an illegal move.
 
     A holder (`fence` given) that gives the run back frees the lease with it, and so does the end of a run, which settles
-    or voids its open stop too, and wakes its parent. `detail` says why it is held or has ended; a run that is queued with `due_in` seconds is not
-    taken before they have passed.
+    or voids its open requests too, and wakes its parent. `detail` says why it is held or has ended; a run that is queued with
+    `due_in` seconds is not taken before they have passed. While a pause is open, a run that would be queued or would wait is
+    held for it instead (ruling 32): its waits stay, and nothing queues it but the resume.
     """
+    pause = open_pause(run) if to in (RunStatus.QUEUED, RunStatus.WAITING) else None
+    if pause is not None:
+        if run.hold_reason == HoldReason.PAUSED:
+            return
+        to, cause, hold_reason, detail, due_in = RunStatus.HELD, "PAUSED", HoldReason.PAUSED, pause.reason[:500], None
+    if hold_reason == HoldReason.PAUSED:
+        control_adopt(run=run, kind=ControlKind.PAUSE, fence=fence)
     ended = to in ENDED_RUN
     changed = Run.objects.filter(id=run.id, status=run.status).update(
         status=to,
@@ -208,11 +217,11 @@ def run_move(
     )
     if ended:
         _tell_parent(run)
-        _close_control(run, ControlStatus.SETTLED if to == RunStatus.CANCELLED else ControlStatus.MOOT)
+        controls_close(run, to)
     # Only a holder, or whoever ends the run, has the lease locked; touching it otherwise would turn the lock order around.
     if ended or (fence is not None and to not in (RunStatus.RUNNING, RunStatus.STOPPING)):
         lease_release(run.id)
-    run.status = to
+    run.status, run.hold_reason = to, hold_reason
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
 
 
@@ -227,30 +236,9 @@ def _tell_parent(run: Run) -> None:
         )
 
 
-def _close_control(run: Run, status: ControlStatus) -> None:
-    ControlRequest.objects.filter(run=run, status__in=OPEN_CONTROL).update(status=status, settled_at=ClockTimestamp())
-
-
-def stop_accept(*, run: Run, reason: str, actor: str, cascade_of: UUID | None = None) -> tuple[ControlRequest, bool]:
-    """Accept a stop, with lease and run locked: the open request, and whether it is new. From here nothing is dispatched.
-
-    `cascade_of` is the stop of the parent that this one follows from.
-    """
-    existing = ControlRequest.objects.filter(run=run, kind="STOP", status__in=OPEN_CONTROL).first()
-    if existing is not None:
-        return existing, False
-    Lease.objects.filter(run=run).update(stop_requested=True)
-    request = ControlRequest.objects.create(
-        tenant_id=run.tenant_id, run=run, reason=reason, requested_by=actor, cascade_of_id=cascade_of
-    )
-    hint_changed(tenant_id=run.tenant_id, run_id=run.id)
-    return request, True
-
-
 def stop_adopt(*, run: Run, fence: int, actor: str) -> None:
     """The holder adopts the open stop, with lease and run locked: request ADOPTED, run STOPPING."""
-    adopted = ControlRequest.objects.filter(run=run, status=ControlStatus.ACCEPTED)
-    adopted.update(status=ControlStatus.ADOPTED, adopted_at=ClockTimestamp(), adopted_fence=fence)
+    control_adopt(run=run, kind=ControlKind.STOP, fence=fence)
     if run.status == RunStatus.RUNNING:
         run_move(run, RunStatus.STOPPING, cause="STOP_ADOPTED", actor=actor, fence=fence)
 

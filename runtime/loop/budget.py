@@ -9,7 +9,7 @@ from runs.services import refusal_record
 from runs.states import BudgetUnit, HoldReason, RefusalKind, RunStatus
 from runtime.contracts import ModelTurn, Tool
 from runtime.drain import draining
-from runtime.ending import give_back, park, stop
+from runtime.ending import give_back, park, pause, stop
 from runtime.session import Session
 from runtime.statements import Written
 
@@ -53,13 +53,15 @@ def time_used(session: Session, took_ms: int) -> Amounts:
 
 
 def not_started(session: Session, written: Written) -> bool:
-    """Give the run back after a step whose new work could not start. Always returns False."""
+    """Give the run back after a step whose new work could not start. True where it may start by now."""
     if not written.held:
         raise LeaseLost
     if written.stopping:
         stop(session.holding)
     elif draining():
         give_back(session.holding)
+    elif written.pausing:
+        return not pause(session.holding)
     elif written.short:
         _no_room(session, written)
     else:

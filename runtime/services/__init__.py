@@ -10,6 +10,7 @@ from runtime.services.contradict import EvidenceGiven, Flagged, call_contradict,
 from runtime.services.descend import SuccessorRequest, fork_preview, run_continue, run_fork
 from runtime.services.goal import GoalRevised, RunUnreadable, goal_revise
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
+from runtime.services.pause import PauseState, run_pause
 from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcile
 from runtime.services.release import Released, obligation_release
 from runtime.services.replay import Replay, ReplayStep, run_replay
@@ -30,6 +31,7 @@ __all__ = [
     "Flagged",
     "GoalRevised",
     "InputRefused",
+    "PauseState",
     "Preview",
     "Reconciled",
     "Released",
@@ -61,6 +63,7 @@ __all__ = [
     "run_continue",
     "run_end_settled",
     "run_fork",
+    "run_pause",
     "run_repin",
     "run_replay",
     "run_resume",

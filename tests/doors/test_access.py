@@ -56,6 +56,7 @@ class Route:
 STALE = {"revision": 1, "digest": "0" * 64, "args_digest": "0" * 64, "reason": "walked"}
 START = Act(Permission.START, {"agent": "nobody"})
 STOP = Act(Permission.STOP, {"reason": " "})
+PAUSE = Act(Permission.PAUSE, {"reason": " "})
 RESUME = Act(Permission.RESUME, {"reason": "walked"})
 SETTLE = Act(Permission.SETTLE, {"reason": " "})
 REVISE = Act(Permission.REVISE, {"reason": " ", "goal": "walked"})
@@ -83,6 +84,7 @@ ROUTES = {
     "runs": Route("page"),
     "run-new": Route("page", act=START),
     "run": Route("page", "run"),
+    "run-pause": Route("page", "run", PAUSE),
     "run-retry": Route("page", "run", RESUME),
     "run-settle": Route("page", "run", SETTLE),
     "run-goal": Route("page", "run", REVISE),
@@ -111,6 +113,7 @@ ROUTES = {
     "api:runs": Route("api", act=START),
     "api:run": Route("api", "run"),
     "api:run-stop": Route("api", "run", STOP),
+    "api:run-pause": Route("api", "run", PAUSE),
     "api:run-resume": Route("api", "run", RESUME),
     "api:run-settle": Route("api", "run", SETTLE),
     "api:run-goal": Route("api", "run", REVISE),
@@ -174,6 +177,7 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("runs", "show"): Verb("run"),
     ("runs", "await"): Verb("run", ("--until", "COMPLETED", "--timeout", "0")),
     ("runs", "stop"): Verb("run", ("--reason", " "), Permission.STOP),
+    ("runs", "pause"): Verb("run", ("--reason", " "), Permission.PAUSE),
     ("runs", "resume"): Verb("run", ("--reason", "walked"), Permission.RESUME),
     ("runs", "settle"): Verb("run", ("--reason", " "), Permission.SETTLE),
     ("runs", "revise-goal"): Verb("run", ("--reason", " ", "--goal", "walked"), Permission.REVISE),

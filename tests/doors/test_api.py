@@ -320,6 +320,24 @@ def test_a_held_run_says_what_can_be_done_and_is_settled(doors: Doors) -> None:
     problem(doors.api("POST", f"/runs/{run}/settle/", {"reason": "again"}), 409, "RUN_ENDED")
 
 
+def test_a_run_is_paused_and_the_pause_taken_back(doors: Doors) -> None:
+    run = doors.waiting().run_id
+    shown = doors.api("POST", f"/runs/{run}/pause/", {"reason": "not tonight"}).json()
+    assert (shown["status"], shown["hold_reason"], shown["pause"]["status"]) == ("HELD", "PAUSED", "ADOPTED")
+    assert shown["next_acts"] == ["resume", "stop", "settle"]
+    shown = doors.api("POST", f"/runs/{run}/resume/", {"reason": "morning"}).json()
+    assert (shown["status"], shown["pause"]["status"], shown["stop"]) == ("WAITING", "SETTLED", None)
+
+
+def test_a_cap_is_raised_and_what_has_none_is_said_to_have_none(doors: Doors, waiting: Wait) -> None:
+    path = f"/runs/{waiting.run_id}/budget/"
+    shown = doors.api("POST", path, {"unit": "tokens", "cap": 9_000_000, "reason": "more"}).json()
+    caps = {budget["unit"]: budget["cap"] for budget in shown["budgets"]}
+    assert (caps["tokens"], caps["usd_micros"]) == (9_000_000, None)
+    problem(doors.api("POST", path, {"unit": "usd_micros", "cap": 5, "reason": "more"}), 409, "NO_CAP")
+    assert problem(doors.api("POST", path, {"unit": "pounds", "cap": 5, "reason": "x"}), 400, "INVALID")
+
+
 def test_only_a_held_run_is_resumed(doors: Doors, waiting: Wait) -> None:
     problem(doors.api("POST", f"/runs/{waiting.run_id}/resume/", {"reason": "go on"}), 409, "NOTHING_TO_RESUME")
 

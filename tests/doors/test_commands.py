@@ -129,10 +129,33 @@ def test_a_run_is_stopped_and_the_stop_is_shown(doors: Doors) -> None:
     refused(manage("runs", "resume", run, "--reason", "on", *AS, "--json"), "NOTHING_TO_RESUME")
 
 
+def test_a_run_is_paused_and_resumed(doors: Doors) -> None:
+    run = doors.waiting().run_id
+    ran = manage("runs", "pause", run, "--reason", "not tonight", *AS, "--json")
+    assert (ran.code, ran.json["status"], ran.json["hold_reason"]) == (0, "HELD", "PAUSED")
+    assert (ran.json["pause"]["status"], ran.json["pause"]["reason"], ran.json["stop"]) == (
+        "ADOPTED",
+        "not tonight",
+        None,
+    )
+    assert "ADOPTED, asked for by" in manage("runs", "show", run, *AS).out
+    ran = manage("runs", "resume", run, "--reason", "morning", *AS, "--json")
+    assert (ran.code, ran.json["status"], ran.json["pause"]["status"]) == (0, "WAITING", "SETTLED")
+
+
+def test_a_cap_is_raised(doors: Doors) -> None:
+    run = doors.waiting().run_id
+    raising = ("runs", "raise-cap", run, "--unit", "tokens", "--reason", "more to read", *AS, "--json")
+    ran = manage(*raising, "--cap", "9000000")
+    assert ran.code == 0
+    assert next(b for b in ran.json["budgets"] if b["unit"] == "tokens")["cap"] == 9_000_000
+    assert refused(manage(*raising, "--cap", "9000000"), "CAP_NOT_HIGHER")["facts"]["cap"] == 9_000_000
+
+
 def test_a_run_is_settled(doors: Doors) -> None:
     run = doors.waiting().run_id
     ran = manage("runs", "show", run, *AS)
-    assert "decide, stop, settle" in ran.out
+    assert "decide, pause, stop, settle" in ran.out
     ran = manage("runs", "settle", run, "--reason", "nobody needs it", *AS, "--json")
     assert (ran.code, ran.json["status"]) == (0, "SETTLED")
     assert "publish_report/overlap-v2" in ran.json["settlement"]["open_obligations"]

@@ -127,3 +127,34 @@ def test_an_act_needs_a_post_with_its_token(mo: Member) -> None:
     answer = mo.client.post(f"/runs/{run.id}/retry/", {"reason": "forged"})
     assert answer.status_code == 403
     assert "lost its proof of origin" in answer.content.decode()
+
+
+def test_pausing_and_resuming_from_the_run_page(mo: Member, viewer: Member) -> None:
+    told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
+    page, act = f"/runs/{told.run.id}/", f"/runs/{told.run.id}/pause/"
+    assert "Pause…" in mo.get(page) and "Pause…" not in viewer.get(page)
+    assert "Waits stay open" in mo.get(act)
+    assert viewer.client.post(act, {"reason": "x"}).status_code == 403
+    assert mo.client.post(act, {"reason": "Not tonight."})["Location"] == page
+    html = mo.get(page)
+    assert "A person has paused it" in html and "Not tonight." in html and "Resume…" in html and "Pause…" not in html
+    mo.client.post(f"/runs/{told.run.id}/retry/", {"reason": "Morning."})
+    told.run.refresh_from_db()
+    assert told.run.status == "WAITING"
+    assert "Pause settled" in mo.get(page)
+
+
+def test_raising_a_cap_from_the_run_page(mo: Member) -> None:
+    told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
+    budget = told.run.budgets.filter(cap__isnull=False).order_by("unit").first()
+    assert budget is not None
+    page, act = f"/runs/{told.run.id}/", f"/runs/{told.run.id}/budget/"
+    assert "What it may use" in mo.get(page) and "Raise a cap…" in mo.get(page)
+    assert f'<option value="{budget.unit}"' in mo.get(act)
+    for wrong in ("much", "-1", "0", str(budget.cap)):
+        answer = mo.client.post(act, {"unit": budget.unit, "cap": wrong, "reason": "More."})
+        assert answer.status_code in (400, 409) and "Nothing was" in answer.content.decode()
+    assert mo.client.post(act, {"unit": budget.unit, "cap": "987654", "reason": "More."})["Location"] == page
+    budget.refresh_from_db()
+    assert budget.cap == 987654
+    assert "987,654" in mo.get(page)

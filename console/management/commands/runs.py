@@ -24,6 +24,7 @@ from runtime.services import (
     budget_raise,
     goal_revise,
     run_end_settled,
+    run_pause,
     run_resume,
     run_start,
     run_stop,
@@ -98,7 +99,8 @@ class Command(Noun):
         awaiting.add_argument("--until", type=statuses, required=True, metavar="STATUS[,STATUS]")
         awaiting.add_argument("--timeout", type=seconds, default=AWAIT_SECONDS, help="in seconds (%(default)s)")
         self._add_act("stop", self.stop, "Stop a run: nothing new is dispatched from here on.")
-        self._add_act("resume", self.resume, "Try a held run again.")
+        self._add_act("pause", self.pause, "Pause a run: nothing new is dispatched until somebody resumes it.")
+        self._add_act("resume", self.resume, "Try a held run again, or take back a pause.")
         self._add_act("settle", self.settle, "End a run that no worker holds, by what is known.")
         revising = self._add_act("revise-goal", self.revise_goal, "Revise the goal of a run that no worker holds.")
         revising.add_argument("--goal", required=True, help="the new goal, in words")
@@ -180,6 +182,10 @@ class Command(Noun):
         outcome = run_stop(actor=asked.actor, run_id=asked["id"], reason=asked["reason"])
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
 
+    def pause(self, asked: Asked) -> Shown | Refused:
+        outcome = run_pause(actor=asked.actor, run_id=asked["id"], reason=asked["reason"])
+        return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
+
     def resume(self, asked: Asked) -> Shown | Refused:
         outcome = run_resume(actor=asked.actor, run_id=asked["id"], reason=asked["reason"])
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
@@ -225,7 +231,7 @@ def _upload(name: str, path: Path) -> Upload:
 
 
 def _text(run: dict[str, Any]) -> str:
-    stop = run["stop"]
+    stop, pause = run["stop"], run["pause"]
     held = f" ({run['hold_reason']}: {run['hold_detail']})" if run["hold_reason"] else ""
     return facts(
         {
@@ -239,6 +245,7 @@ def _text(run: dict[str, Any]) -> str:
             "started": f"{clock(run['created_at'])} by {run['created_by']}",
             "ended": f"{clock(run['ended_at'])} {run['end_reason']}" if run["ended_at"] else "",
             "stop": f"{stop['status']}, asked for by {stop['by']}: {stop['reason']}" if stop else "",
+            "pause": f"{pause['status']}, asked for by {pause['by']}: {pause['reason']}" if pause else "",
             "inputs": "\n".join(f"{i['name']}: {i['filename']}, {i['size']} bytes" for i in run["inputs"]),
             "waits": "\n".join(f"{w['id']} {w['status']} {w['step']}" for w in run["waits"]),
             "calls": "\n".join(f"{c['id']} {c['status']} {c['step']}" for c in run["calls"]),

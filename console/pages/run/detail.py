@@ -15,6 +15,7 @@ from console.pages.run.events import Event
 from console.templatetags.signalbox import age, digest, effect, exact, left, person, short_id, state_chip, when
 from receipts.models import Attempt, ModelCall, Publication, Reconciliation, ReportVersion
 from runs.models import ControlRequest, Refusal, RunTransition
+from runs.states import ControlKind
 
 Fact = tuple[str, SafeString | str]
 
@@ -141,6 +142,8 @@ def _control(control: ControlRequest, run_id: UUID) -> tuple[SafeString | str, l
         ("Adopted", when(control.adopted_at)),
         ("Settled", when(control.settled_at)),
     ]
+    if control.kind == ControlKind.PAUSE:
+        return state_chip("control", control.status), facts, reverse("run-retry", args=[run_id]), "Resume the run"
     return state_chip("control", control.status), facts, reverse("stop", args=[run_id]), "Open the stop"
 
 

@@ -60,6 +60,7 @@ CAUSES = {
     "DRAIN": "{who} was asked to stop, and gave the run back",
     "RETRY": "Told “not now”: queued until the next try is due",
     "CAP_RAISED": "{who} raised a cap",
+    "PAUSED": "Held: a person has paused it",
 }
 
 
@@ -217,19 +218,16 @@ def _report_events(rows: RunRows) -> Iterator[Event]:
 
 def _control_events(control: ControlRequest) -> Iterator[Event]:
     by = control.requested_by.removeprefix("person:")
+    name = str(control.kind).capitalize()
+    over = f"{name} settled" if control.status == "SETTLED" else f"{name} moot: the run ended first"
     stages = [
-        ("accepted", control.accepted_at, f"Stop accepted, asked by {by}", "stopring"),
-        ("adopted", control.adopted_at, "Stop adopted: nothing new starts", "stopping"),
-        (
-            "settled",
-            control.settled_at,
-            "Stop settled" if control.status == "SETTLED" else "Stop moot: it ended first",
-            "stop",
-        ),
+        ("accepted", control.accepted_at, f"{name} accepted, asked by {by}", "stopring"),
+        ("adopted", control.adopted_at, f"{name} adopted: nothing new starts", "stopping"),
+        ("settled", control.settled_at, over, "stop"),
     ]
     for stage, at, what, icon in stages:
         if at:
-            key = f"stop-{control.id}-{stage}"
+            key = f"{name.lower()}-{control.id}-{stage}"
             yield Event(
                 key=key,
                 at=at,

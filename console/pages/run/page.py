@@ -26,13 +26,15 @@ from console.pages.run.rows import WINDOW, RunRows, run_rows
 from console.pages.run.say import facts_of, head_line
 from console.pages.times import exact_time
 from receipts.states import CallStatus
-from runs.models import Run, RunInput, SweepFailure
+from runs.models import ControlRequest, Run, RunInput, SweepFailure
 from runs.selectors import access_run, database_now
 from runs.states import (
     OPEN_CONTROL,
+    ControlKind,
     HoldReason,
     RunStatus,
     can_continue,
+    can_pause,
     can_raise_cap,
     can_retry_resume,
     can_revise_goal,
@@ -104,7 +106,8 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         "older": look.query(before=exact_time(events[0].at), event="") if len(events) >= WINDOW else "",
         "head_line": head_line(rows),
         "facts": facts_of(rows),
-        "stop": next((c for c in reversed(rows.controls) if c.status in OPEN_CONTROL), None),
+        "stop": _open_control(rows, ControlKind.STOP),
+        "pause": _open_control(rows, ControlKind.PAUSE),
         "intent": Intent.objects.filter(run=run).order_by("-version").first(),
         "budget_lines": budget_lines(rows.budgets),
         "sweep_failure": SweepFailure.objects.filter(run=run).order_by("first_at").first(),
@@ -198,16 +201,21 @@ def _relation(run: Run, other: Run) -> str:
     return f"Forked at revision {other.forked_from_revision} by" if other.forked_from_id else "Its child is"
 
 
+def _open_control(rows: RunRows, kind: ControlKind) -> ControlRequest | None:
+    return next((c for c in reversed(rows.controls) if c.kind == kind and c.status in OPEN_CONTROL), None)
+
+
 def _acts(actor: Actor, rows: RunRows) -> dict[str, bool]:
     """Which acts this person is offered now. The services decide again."""
     run = rows.run
-    stop_open = any(control.status in OPEN_CONTROL for control in rows.controls)
+    stop_open, pause_open = (_open_control(rows, kind) is not None for kind in (ControlKind.STOP, ControlKind.PAUSE))
     return {
         "may_continue": actor.may(Permission.START) and can_continue(run.status) and not run.continuations.exists(),
         "may_upgrade": actor.may(Permission.REVISE) and run.hold_reason == HoldReason.RESUME_REFUSED,
         "may_stop": actor.may(Permission.STOP) and can_stop(run.status, stop_open),
         "may_settle": actor.may(Permission.SETTLE) and can_settle(run.status),
-        "may_retry": actor.may(Permission.RESUME) and can_retry_resume(run.status, run.hold_reason),
+        "may_pause": actor.may(Permission.PAUSE) and can_pause(run.status, stop_open or pause_open),
+        "may_retry": actor.may(Permission.RESUME) and (pause_open or can_retry_resume(run.status, run.hold_reason)),
         "may_revise": actor.may(Permission.REVISE) and can_revise_goal(run.status),
         "may_withdraw": actor.may(Permission.REVISE),
         "may_release": actor.may(Permission.RELEASE),

@@ -1,0 +1,69 @@
+"""Stop and pause requests: rows, and what the lease says of them. Every function runs with lease and run locked."""
+
+from uuid import UUID
+
+from accounts.models import ClockTimestamp
+from runs.live import hint_changed
+from runs.models import ControlRequest, Lease, Run
+from runs.states import OPEN_CONTROL, ControlKind, ControlStatus, RunStatus
+
+
+def stop_accept(*, run: Run, reason: str, actor: str, cascade_of: UUID | None = None) -> tuple[ControlRequest, bool]:
+    """Accept a stop: the open request, and whether it is new. From here nothing is dispatched.
+
+    `cascade_of` is the stop of the parent that this one follows from.
+    """
+    return _accept(run, ControlKind.STOP, reason, actor, cascade_of)
+
+
+def pause_accept(*, run: Run, reason: str, actor: str) -> tuple[ControlRequest, bool]:
+    """Accept a pause: the open request, and whether it is new. From here nothing is dispatched until it is settled."""
+    return _accept(run, ControlKind.PAUSE, reason, actor)
+
+
+def _accept(
+    run: Run, kind: ControlKind, reason: str, actor: str, cascade_of: UUID | None = None
+) -> tuple[ControlRequest, bool]:
+    existing = ControlRequest.objects.filter(run=run, kind=kind, status__in=OPEN_CONTROL).first()
+    if existing is not None:
+        return existing, False
+    request = ControlRequest.objects.create(
+        tenant_id=run.tenant_id, run=run, kind=kind, reason=reason, requested_by=actor, cascade_of_id=cascade_of
+    )
+    _derive(run)
+    hint_changed(tenant_id=run.tenant_id, run_id=run.id)
+    return request, True
+
+
+def _derive(run: Run) -> None:
+    """What the lease says follows from the open requests (rulings 3 and 32)."""
+    open_kinds = set(ControlRequest.objects.filter(run=run, status__in=OPEN_CONTROL).values_list("kind", flat=True))
+    Lease.objects.filter(run=run).update(
+        stop_requested=ControlKind.STOP in open_kinds, pause_requested=ControlKind.PAUSE in open_kinds
+    )
+
+
+def control_adopt(*, run: Run, kind: ControlKind, fence: int | None) -> None:
+    """Mark an accepted request as adopted: by the holder under its fence, or by whoever moves a run that nobody holds."""
+    adopted = ControlRequest.objects.filter(run=run, kind=kind, status=ControlStatus.ACCEPTED)
+    adopted.update(status=ControlStatus.ADOPTED, adopted_at=ClockTimestamp(), adopted_fence=fence)
+
+
+def pause_settle(request: ControlRequest) -> None:
+    """Settle a pause, and nothing else: a stop that is open stays so (ruling 32)."""
+    ControlRequest.objects.filter(id=request.id).update(status=ControlStatus.SETTLED, settled_at=ClockTimestamp())
+    _derive(request.run)
+
+
+def controls_close(run: Run, ended_as: RunStatus) -> None:
+    """Close what is open when a run ends: a stop is settled by the end that it asked for and void by any other; a pause is
+    settled if it was adopted, else void.
+    """
+    still_open = ControlRequest.objects.filter(run=run, status__in=OPEN_CONTROL)
+    stopped = ended_as == RunStatus.CANCELLED
+    for request in still_open:
+        paused = request.kind == ControlKind.PAUSE and request.status == ControlStatus.ADOPTED
+        settled = paused or (request.kind == ControlKind.STOP and stopped)
+        ControlRequest.objects.filter(id=request.id).update(
+            status=ControlStatus.SETTLED if settled else ControlStatus.MOOT, settled_at=ClockTimestamp()
+        )
