@@ -39,6 +39,7 @@ ROWS = {
     "approvals_policydecision": CALLS,
     "approvals_vote": 1,
     "approvals_wait": 1,
+    "checkpoints_commitment": 2,
     "checkpoints_checkpoint": len(PHASES),
     "checkpoints_head": 1,
     "checkpoints_intent": 1,
@@ -56,7 +57,7 @@ ROWS = {
     "runs_agent": 1,
     "runs_agentversion": 1,
     "runs_artifact": 2 + TURNS + 2,  # inputs, turns, report bodies
-    "runs_budget": 3,
+    "runs_budget": 4,
     "runs_budgetentry": 4 * TURNS + 2 * CALLS,  # two units a turn, one a call, each reserved and settled
     "runs_lease": 1,
     "runs_message": 1,
@@ -125,7 +126,12 @@ def test_every_call_of_the_story_was_sent_once_and_is_accounted_for(engine: Engi
 def test_the_budget_is_the_sum_of_its_entries(engine: Engine, outside: OutsideWorld) -> None:
     run_id = finished(engine)
     budgets = {row.unit: (row.reserved, row.held_unknown, row.spent) for row in Budget.objects.filter(run_id=run_id)}
-    assert budgets == {"model_calls": (0, 0, TURNS), "tool_calls": (0, 0, CALLS), "tokens": (0, 0, 0)}
+    assert budgets == {
+        "model_calls": (0, 0, TURNS),
+        "tool_calls": (0, 0, CALLS),
+        "tokens": (0, 0, 0),
+        "usd_micros": (0, 0, 0),
+    }
     summed = sql(
         "SELECT unit, sum(amount) FILTER (WHERE kind = 'SETTLE'), count(*) FILTER (WHERE kind = 'RESERVE'), "
         "count(*) FILTER (WHERE kind NOT IN ('RESERVE', 'SETTLE')) FROM runs_budgetentry GROUP BY unit ORDER BY unit"

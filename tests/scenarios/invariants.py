@@ -245,6 +245,7 @@ def _wrong_requests(run: Run) -> list[tuple[UUID, int]]:
                     "goal": goal,
                     "constraints": [term.statement for term in contract.constraints],
                     "assumptions": [term.statement for term in contract.assumptions],
+                    "lapsed": [],
                     "turn": turn_no,
                     "conversation": chain,
                 }
