@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tests.matrix.agents import UNKNOWN, Script
-from tests.matrix.points import ASKING, BY_ID, LOCAL, POINTS, READS, Path, Point, Scene
+from tests.matrix.points import ASKING, LOCAL, POINTS, READS, Path, Point, Scene
 
 
 class Fault(StrEnum):
@@ -79,12 +79,6 @@ def cells(seed: int, *, faults: Sequence[Fault] = tuple(Fault), only: Sequence[s
     return [one for one in every if not only or one.name in only]
 
 
-def by_name(name: str, seed: int) -> Cell:
-    """The cell called P16-F2."""
-    point, _, fault = name.partition("-")
-    return cell(BY_ID[point], Fault[fault], seed)
-
-
 NOWHERE = Point("--", "No point", "")
 
 
@@ -107,6 +101,9 @@ def script(chance: random.Random, path: Path, subject: str, *, first: bool = Fal
         turns.insert(0, [told])
     else:
         turns[-1].insert(chance.randint(0, len(turns[-1])), told)
+    if path == Path.APPROVAL and not first and chance.random() < 0.35:
+        # Asked for after the subject, so that a point that names the first of a barrier names the subject.
+        next(turn for turn in turns if told in turn).append(_call(chance, chance.choice(ASKING), "beside"))
     if chance.random() < 0.4:
         turns.append([_call(chance, chance.choice(tools), "after")])
     return [turn for turn in turns if turn]

@@ -202,7 +202,6 @@ PLANTS = (
         patches=[("console.api.runs.shown_run", _remembers)], place=Place.WEB,
     ),
 )  # fmt: skip
-BY_NAME = {plant.name: plant for plant in PLANTS}
 
 
 @dataclass

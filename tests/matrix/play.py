@@ -6,7 +6,6 @@ Every cell is a generator that yields while it waits, so that many of them share
 import json
 import random
 import time
-from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -380,50 +379,3 @@ class Player:
         return (
             f"run {run.id} is {run.status} {run.hold_reason or ''} {run.hold_detail}, lease {lease.owner} {lease.fence}"
         )
-
-
-WIDTH = defaultdict(lambda: 8, {Fault.F2: 4, Fault.F5: 6})
-
-
-def play_all(stage: Stage, cells: Sequence[Cell], tick: Callable[[], object]) -> list[Played]:
-    """Play the cells, several at a time, fault after fault. `tick` waits a moment between two rounds."""
-    played: list[Played] = []
-    for fault in Fault:
-        queue = [cell for cell in cells if cell.fault == fault]
-        while queue:
-            width = WIDTH[fault]
-            # F5 strikes a whole batch at once; the others take a new cell as soon as one is over.
-            now, queue = (queue[:width], queue[width:]) if fault == Fault.F5 else (queue, [])
-            played += _play_batch(stage, now, width, tick)
-    return played
-
-
-def _play_batch(stage: Stage, cells: Sequence[Cell], width: int, tick: Callable[[], object]) -> list[Played]:
-    batch = Batch(coming=len(cells))
-    players = [Player(stage, cell, batch) for cell in cells]
-    take_turns(stage, [(player, player.play()) for player in players], width, tick)
-    return [player.played for player in players]
-
-
-def take_turns(
-    stage: Stage, plays: Sequence[tuple[Player, Play[None]]], width: int, tick: Callable[[], object]
-) -> list[Player]:
-    """Play so many at a time, in turns. Returns those that got stuck; each says where."""
-    waiting, playing, stuck = list(plays), list[tuple[Player, Play[None]]](), []
-    while waiting or playing:
-        while waiting and len(playing) < width:
-            playing.append(waiting.pop(0))
-        stage.tend()
-        for player, play in list(playing):
-            try:
-                next(play)
-            except StopIteration:
-                playing.remove((player, play))
-            except AssertionError as error:
-                player.played.wrong = str(error)
-                player.batch.coming -= 1
-                player.free()
-                stuck.append(player)
-                playing.remove((player, play))
-        tick()
-    return stuck

@@ -170,7 +170,6 @@ POINTS = (
     ),
     Point("P28", "Old rows are half deleted", "", remark="Nowhere: nothing is deleted yet."),
 )
-BY_ID = {point.id: point for point in POINTS}
 # Hooks that the scenarios name beside those of the points.
 OTHER_HOOKS = frozenset(
     {"after_admit", "before_model_dispatch_commit", "after_turn_sealed", "after_wake_consumed", "after_tool"}

@@ -13,10 +13,12 @@ import pytest
 
 from tests.matrix import report
 from tests.matrix.cells import Cell, Fault, cell, cells
-from tests.matrix.history import INVARIANTS, Memory, check
-from tests.matrix.play import TICK, play_all
+from tests.matrix.history import Memory
+from tests.matrix.invariants import INVARIANTS, check
+from tests.matrix.play import TICK
 from tests.matrix.points import POINTS
 from tests.matrix.stage import Stage
+from tests.matrix.turns import play_all
 from tests.scenarios.invariants import broken_invariants, one_snapshot
 
 SEEDS = [int(seed) for seed in (os.environ.get("MATRIX_SEEDS") or "1").split()]

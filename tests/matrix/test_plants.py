@@ -19,11 +19,13 @@ from runtime import statements
 from tests.matrix.agents import Script
 from tests.matrix.cells import undisturbed
 from tests.matrix.doors import Person
-from tests.matrix.history import History, Memory, check
+from tests.matrix.history import History, Memory
 from tests.matrix.inside import PLANTS as WANTED
+from tests.matrix.invariants import check
 from tests.matrix.plants import PLANTS, UNGUARDED, Plant
-from tests.matrix.play import SENDING, TICK, Play, Player, take_turns
+from tests.matrix.play import SENDING, TICK, Play, Player
 from tests.matrix.stage import Stage, running_stage, strangers
+from tests.matrix.turns import take_turns
 from tests.scenarios.conftest import FROZEN_SESSIONS
 from tests.services import TEMPLATE, Services, using_database
 from tests.stack import Stack

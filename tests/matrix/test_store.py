@@ -13,12 +13,14 @@ from django.db import DatabaseError, connections, transaction
 from pytest_django import Settings
 
 from tests.matrix.cells import script, undisturbed
-from tests.matrix.history import Memory, check
-from tests.matrix.play import TICK, Player, take_turns
+from tests.matrix.history import Memory
+from tests.matrix.invariants import check
+from tests.matrix.play import TICK, Player
 from tests.matrix.points import Path as RunPath
 from tests.matrix.stage import Stage
 from tests.matrix.store.base import DatabaseWrapper
 from tests.matrix.store.faults import RATE_FILE, STRIKES_FILE, StoreFault
+from tests.matrix.turns import take_turns
 from tests.scenarios.invariants import broken_invariants, one_snapshot
 
 RATE = 0.05

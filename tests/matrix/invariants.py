@@ -1,0 +1,373 @@
+"""The history checker: what the oracle's log, the database, the audit and the HTTP log must say together (I1 to I12).
+
+It reads with plain SQL and knows nothing of how the engine gets there. Each invariant is a function whose docstring is
+its sentence and which returns what breaks it. `check` is asked when nothing is under way any more.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from checkpoints.errors import Unreadable
+from checkpoints.models import Checkpoint
+from checkpoints.selectors import verified_body
+from tests.matrix.history import History, Row
+
+Broken = list[str]
+EFFECT = "effect"
+DECIDE = re.compile(r"^waits/([0-9a-f-]{36})/decide/$")
+RUN = re.compile(r"^runs/([0-9a-f-]{36})/$")
+OF_A_RUN = re.compile(r"^(runs|waits|calls)/([0-9a-f-]{36})/")
+ACTS = {"decide": "wait.decide", "stop": "run.stop", "reconcile": "call.reconcile", "resume": "run.resume"}
+
+
+def one_decision_a_wait(history: History) -> Broken:
+    """A wait has at most one decision, every wait that was decided has it, and whoever was told so finds it there."""
+    counted = history.rows(
+        """SELECT w.id, w.status, count(d.wait_id) AS decisions, min(d.verdict) AS verdict
+           FROM approvals_wait w LEFT JOIN approvals_decision d ON d.wait_id = w.id
+           WHERE w.tenant_id = ANY(%(tenants)s) GROUP BY w.id"""
+    )
+    broken = [f"wait {row['id']} has {row['decisions']} decisions" for row in counted if row["decisions"] > 1]
+    for row in counted:
+        wanted = {"APPROVED": "APPROVE", "REJECTED": "REJECT", "CONSUMED": row["verdict"]}.get(row["status"], "none")
+        if wanted != "none" and (row["verdict"] is None or row["verdict"] != wanted):
+            broken.append(f"wait {row['id']} is {row['status']}, its decision {row['verdict']}")
+    stored, told = {str(row["id"]): row["verdict"] for row in counted}, Counter[str]()
+    for said in history.http:
+        wait = DECIDE.match(said["path"])
+        if wait and said["status"] == 200 and wait[1] in stored:
+            told[wait[1]] += 1
+            if stored[wait[1]] != said["body"]["verdict"]:
+                broken.append(f"wait {wait[1]}: told {said['body']['verdict']}, stored {stored[wait[1]]}")
+    return broken + [
+        f"wait {wait}: {times} people were told that theirs counts" for wait, times in told.items() if times > 1
+    ]
+
+
+def every_effect_is_authorised(history: History) -> Broken:
+    """What the oracle did was sent by a recorded attempt, with the recorded bytes, after policy or a person allowed
+    exactly these: same call, revision and digests.
+    """
+    calls, attempts, broken = history.calls(), history.attempts(), []
+    allowed = _allowed_from(history)
+    for event in history.events(EFFECT, "repeat", "reading"):
+        call = calls.get(event["call"])
+        if call is None or (call["idempotency_key"], call["tool"]) != (event["key"], event["tool"]):
+            broken.append(f"{event['kind']} of call {event['call']}, which is not recorded so")
+            continue
+        tried = [row for row in attempts[event["call"]] if row["attempt_no"] == event["attempt"]]
+        if not tried or tried[0]["dispatched_at"] > _moment(event["at"]):
+            broken.append(f"{event['kind']} of call {event['call']} before attempt {event['attempt']} was recorded")
+        elif event["call"] not in allowed or allowed[event["call"]] > _moment(event["at"]):
+            broken.append(f"{event['kind']} of call {event['call']}, which nobody had allowed")
+        if call["args_digest"] != event["digest"]:
+            broken.append(f"{event['kind']} of call {event['call']} with other bytes than recorded")
+    return broken + [f"decision of wait {row['id']} saw something else" for row in _unseen(history)]
+
+
+def _allowed_from(history: History) -> dict[str, datetime]:
+    """Since when a call may be sent: the policy's word, or a decision on a wait that is bound to the call as it is."""
+    found = history.rows(
+        """SELECT p.tool_call_id AS call, min(p.at) AS at FROM approvals_policydecision p
+           JOIN receipts_toolcall c ON c.id = p.tool_call_id
+           WHERE p.outcome = 'ALLOW' AND c.tenant_id = ANY(%(tenants)s) GROUP BY 1
+           UNION ALL
+           SELECT w.tool_call_id, min(d.at) FROM approvals_wait w JOIN approvals_decision d ON d.wait_id = w.id
+           JOIN receipts_toolcall c ON c.id = w.tool_call_id AND c.args_digest = w.args_digest
+                AND c.tool_hash = w.tool_hash
+           JOIN checkpoints_checkpoint k ON k.run_id = w.run_id AND k.revision = w.checkpoint_revision
+                AND k.digest = w.checkpoint_digest
+           WHERE d.verdict = 'APPROVE' AND w.status = 'CONSUMED' AND w.tenant_id = ANY(%(tenants)s) GROUP BY 1"""
+    )
+    return {str(row["call"]): row["at"] for row in found}
+
+
+def _unseen(history: History) -> list[Row]:
+    return history.rows(
+        """SELECT w.id FROM approvals_decision d JOIN approvals_wait w ON w.id = d.wait_id
+           WHERE w.tenant_id = ANY(%(tenants)s) AND (d.seen_revision, d.seen_digest, d.seen_args_digest)
+                 IS DISTINCT FROM (w.checkpoint_revision, w.checkpoint_digest, w.args_digest)"""
+    )
+
+
+def no_effect_twice(history: History) -> Broken:
+    """No key and no logical call has more than one effect in the outside world."""
+    effects = history.events(EFFECT)
+    broken = [f"key {key} has {times} effects" for key, times in _counts(effects, "key") if times > 1]
+    return broken + [f"call {call} has {times} effects" for call, times in _counts(effects, "call") if times > 1]
+
+
+def every_effect_has_a_receipt(history: History) -> Broken:
+    """Every effect of the outside world is known as done, or as of unknown outcome; and nothing is known as done that
+    was not.
+    """
+    calls, broken = history.calls(), []
+    effects = Counter(event["call"] for event in history.events(EFFECT))
+    local = {"note"}
+    for id, call in calls.items():
+        under_way = call["ended_at"] is None and call["status"] in ("DISPATCHED", "RETRY_WAIT")
+        if effects[id] and not under_way and call["status"] not in ("SUCCEEDED", "UNCERTAIN"):
+            broken.append(f"call {id} had its effect and is {call['status']}")
+        outside = call["effect_class"] != "READ_ONLY" and call["tool"] not in local
+        if outside and call["status"] == "SUCCEEDED" and not effects[id]:
+            broken.append(f"call {id} is SUCCEEDED and had no effect")
+    return broken
+
+
+FENCED = """
+    SELECT run_id, fence, created_at AS at, 'revision ' || revision AS what FROM checkpoints_checkpoint
+    WHERE revision > 1 AND tenant_id = ANY(%(tenants)s)
+    UNION ALL SELECT c.run_id, a.fence, a.dispatched_at, 'attempt of call ' || c.id FROM receipts_attempt a
+    JOIN receipts_toolcall c ON c.id = a.tool_call_id WHERE c.tenant_id = ANY(%(tenants)s)
+    UNION ALL SELECT m.run_id, a.fence, a.dispatched_at, 'attempt of turn ' || m.turn_no FROM receipts_attempt a
+    JOIN receipts_modelcall m ON m.id = a.model_call_id WHERE m.tenant_id = ANY(%(tenants)s)
+    UNION ALL SELECT c.run_id, r.fence, r.at, 'result of call ' || c.id FROM receipts_result r
+    JOIN receipts_toolcall c ON c.id = r.tool_call_id WHERE r.fence IS NOT NULL AND c.tenant_id = ANY(%(tenants)s)
+    UNION ALL SELECT run_id, sealed_fence, sealed_at, 'turn ' || turn_no FROM receipts_modelcall
+    WHERE sealed_fence IS NOT NULL AND tenant_id = ANY(%(tenants)s)
+    UNION ALL SELECT run_id, fence, committed_at, 'report version ' || version_no FROM receipts_reportversion
+    WHERE tenant_id = ANY(%(tenants)s)
+    UNION ALL SELECT run_id, opened_fence, opened_at, 'wait ' || id FROM approvals_wait
+    WHERE tenant_id = ANY(%(tenants)s)
+    UNION ALL SELECT t.run_id, t.fence, t.at, 'transition to ' || t.to_status FROM runs_runtransition t
+    JOIN runs_run r ON r.id = t.run_id WHERE t.fence IS NOT NULL AND r.tenant_id = ANY(%(tenants)s)"""
+
+
+def nothing_under_an_old_fence(history: History) -> Broken:
+    """No row was written under a fence after one was written under a higher one, and none under one never taken."""
+    rows = history.rows(
+        f"""SELECT f.*, l.fence AS newest, max(f.fence) OVER (
+                PARTITION BY f.run_id ORDER BY f.at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+            FROM ({FENCED}) f JOIN runs_lease l ON l.run_id = f.run_id"""
+    )
+    return [
+        f"run {row['run_id']}: {row['what']} under fence {row['fence']}"
+        for row in rows
+        if row["fence"] > row["newest"] or row["fence"] < (row["before"] or 0)
+    ]
+
+
+def revisions_form_one_chain(history: History) -> Broken:
+    """Revisions have no gap, each names its parent's digest and has its own, and the head is the newest."""
+    rows = history.rows(
+        """SELECT c.id, c.run_id, c.revision, c.parent_digest, h.revision AS head, h.digest AS head_digest, c.digest,
+               lag(c.digest) OVER chain AS before, lag(c.revision) OVER chain AS previous
+           FROM checkpoints_checkpoint c JOIN checkpoints_head h ON h.run_id = c.run_id
+           WHERE c.tenant_id = ANY(%(tenants)s) WINDOW chain AS (PARTITION BY c.run_id ORDER BY c.revision, c.created_at)"""
+    )
+    broken = [
+        f"run {row['run_id']}: revision {row['revision']} does not follow {row['previous']}"
+        for row in rows
+        if row["revision"] != (row["previous"] or 0) + 1 or row["parent_digest"] != row["before"]
+    ]
+    broken += [
+        f"run {run}: its head is {row['head']}, its newest revision {row['revision']}"
+        for run, row in {row["run_id"]: row for row in rows}.items()
+        if (row["head"], row["head_digest"]) != (row["revision"], row["digest"])
+    ]
+    return broken + [bad for row in rows if (bad := _unreadable(row))]
+
+
+def _unreadable(row: Row) -> str:
+    try:
+        verified_body(Checkpoint.objects.get(id=row["id"]))
+    except Unreadable as error:
+        return f"run {row['run_id']}: revision {row['revision']} is {error.kind}"
+    return ""
+
+
+def nothing_starts_after_a_stop(history: History) -> Broken:
+    """From the moment at which a stop was accepted nothing of the run is sent."""
+    rows = history.rows(
+        """SELECT c.run_id, coalesce(t.id, m.id) AS receipt, a.attempt_no FROM runs_controlrequest c
+           JOIN receipts_attempt a ON a.dispatched_at > c.accepted_at
+           LEFT JOIN receipts_toolcall t ON t.id = a.tool_call_id
+           LEFT JOIN receipts_modelcall m ON m.id = a.model_call_id
+           WHERE c.kind = 'STOP' AND coalesce(t.run_id, m.run_id) = c.run_id AND c.tenant_id = ANY(%(tenants)s)"""
+    )
+    return [f"run {row['run_id']}: attempt {row['attempt_no']} of {row['receipt']} after its stop" for row in rows]
+
+
+def unknown_stays_unknown(history: History) -> Broken:
+    """A call of unknown outcome is repeated or settled only on a person's word or a proof, unless repeating is harmless."""
+    calls, broken = history.calls(), []
+    verdicts = {
+        (str(row["tool_call_id"]), row["seen_attempts"]): row
+        for row in history.rows(
+            "SELECT v.* FROM receipts_reconciliation v JOIN receipts_toolcall c ON c.id = v.tool_call_id "
+            "WHERE c.tenant_id = ANY(%(tenants)s) AND v.verdict <> 'PROCEED_UNKNOWN'"
+        )
+    }
+    results = {
+        str(row["tool_call_id"]): row
+        for row in history.rows(
+            "SELECT r.* FROM receipts_result r JOIN receipts_toolcall c ON c.id = r.tool_call_id "
+            "WHERE c.tenant_id = ANY(%(tenants)s)"
+        )
+    }
+    for id, tries in history.attempts().items():
+        if calls[id]["effect_class"] == "READ_ONLY":
+            continue
+        for row, after in zip(tries, [*tries[1:], None], strict=True):
+            if row["outcome"] == "NO_RESPONSE":
+                said, result = verdicts.get((id, row["attempt_no"])), results.get(id)
+                broken += _left_unknown(calls[id], row, after, said, result)
+    return broken
+
+
+def _left_unknown(call: Row, row: Row, after: Row | None, said: Row | None, result: Row | None) -> Broken:
+    """How the outcome of one unanswered attempt was settled, if it should not have been."""
+    about = f"attempt {row['attempt_no']} of {call['tool']} {call['id']} got no answer"
+    if after is not None:
+        proved = said is not None and said["verdict"] == "NOT_EXECUTED" and said["at"] <= after["dispatched_at"]
+        return [] if proved or call["effect_class"] == "IDEMPOTENT" else [f"{about} and was repeated"]
+    settled = result is not None and result["reconciliation_id"] is None
+    moved = result is None and call["status"] != "UNCERTAIN"
+    return [f"{about} and is {call['status']} on nobody's word"] if settled or moved else []
+
+
+def the_audit_only_grows(history: History) -> Broken:
+    """The audit chain verifies, holds what earlier checks saw, and has every act that somebody was told is done."""
+    broken = []
+    for tenant in history.tenants:
+        events = history.rows(
+            "SELECT seq, canonical, prev_hash, hash, action, object_id FROM accounts_auditevent "
+            "WHERE tenant_id = %(tenant)s ORDER BY seq",
+            tenant=tenant,
+        )
+        before = "0" * 64
+        for number, event in enumerate(events, 1):
+            intact = hashlib.sha256(bytes(event["canonical"])).hexdigest() == event["hash"]
+            if not intact or event["prev_hash"] != before or event["seq"] != number:
+                broken.append(f"audit event {event['seq']} of {tenant} does not follow")
+            before = event["hash"]
+        hashes, seen = [event["hash"] for event in events], history.memory.audit.get(tenant, [])
+        if hashes[: len(seen)] != seen:
+            broken.append(f"the audit of {tenant} was changed")
+        history.memory.audit[tenant] = hashes
+        audited = {(event["action"], event["object_id"]) for event in events}
+        broken += [
+            f"{act} of {id} is not in the audit" for act, id in _acts(history, tenant) if (act, id) not in audited
+        ]
+    return broken
+
+
+def _acts(history: History, tenant: UUID) -> Iterable[tuple[str, str]]:
+    """What people of a tenant were told is done: (action, object)."""
+    for said in history.http:
+        if said["method"] != "POST" or said["tenant"] != str(tenant) or not 200 <= said["status"] < 300:
+            continue
+        parts = said["path"].strip("/").split("/")
+        if parts == ["runs"]:
+            yield "run.start", said["answer"]["id"]
+        else:
+            yield ACTS[parts[2]], parts[1]
+
+
+def every_decision_wakes(history: History) -> Broken:
+    """Every decision has left a wakeup, and no run goes on waiting after its last open wait was decided."""
+    unheard = history.rows(
+        """SELECT d.wait_id FROM approvals_decision d JOIN approvals_wait w ON w.id = d.wait_id
+           WHERE w.tenant_id = ANY(%(tenants)s) AND NOT EXISTS (
+               SELECT 1 FROM runs_wakeup k WHERE k.wait_id = d.wait_id AND k.cause = 'DECISION')"""
+    )
+    stuck = history.rows(
+        """SELECT r.id FROM runs_run r WHERE r.tenant_id = ANY(%(tenants)s) AND r.status = 'WAITING' AND NOT EXISTS (
+               SELECT 1 FROM approvals_wait w WHERE w.run_id = r.id AND w.status = 'OPEN')"""
+    )
+    broken = [f"the decision of wait {row['wait_id']} woke nobody" for row in unheard]
+    return broken + [f"run {row['id']} waits for nothing" for row in stuck]
+
+
+def what_people_see_is_there(history: History) -> Broken:
+    """What people were shown last of a run that has ended is what the database says."""
+    shown: dict[str, Row] = {}
+    for said in history.http:
+        read = RUN.match(said["path"])
+        if read and said["method"] == "GET" and said["status"] == 200:
+            shown[read[1]] = said["answer"]
+    broken = []
+    for row in history.rows(
+        """SELECT r.id, r.status, h.revision, h.digest, r.takeovers, l.fence FROM runs_run r
+           JOIN checkpoints_head h ON h.run_id = r.id JOIN runs_lease l ON l.run_id = r.id
+           WHERE r.tenant_id = ANY(%(tenants)s) AND r.ended_at IS NOT NULL"""
+    ):
+        seen = shown.get(str(row.pop("id")))
+        if seen is not None and any(seen[name] != value for name, value in row.items()):
+            broken.append(f"run {seen['id']} was shown otherwise than {row}")
+        if seen is not None:
+            broken += _parts_differ(history, seen)
+    return broken
+
+
+def _parts_differ(history: History, seen: Row) -> Broken:
+    broken = []
+    for part, table in (("calls", "receipts_toolcall"), ("waits", "approvals_wait")):
+        there = history.rows(f"SELECT id, status FROM {table} WHERE run_id = %(run)s", run=seen["id"])
+        if {str(row["id"]): row["status"] for row in there} != {row["id"]: row["status"] for row in seen[part]}:
+            broken.append(f"the {part} of run {seen['id']} were shown otherwise")
+    return broken
+
+
+OWNED = (
+    *("receipts_toolcall", "receipts_modelcall", "receipts_effect", "receipts_reportversion", "approvals_wait"),
+    *("checkpoints_checkpoint", "checkpoints_obligation", "runs_wakeup", "runs_controlrequest"),
+)
+
+
+def tenants_stay_apart(history: History) -> Broken:
+    """No row of a run belongs to another tenant, and nobody is shown or may do anything in a tenant not theirs."""
+    broken = [
+        f"{table} {row['id']} is of another tenant than its run"
+        for table in OWNED
+        for row in history.rows(
+            f"SELECT x.id FROM {table} x JOIN runs_run r ON r.id = x.run_id "
+            "WHERE r.tenant_id = ANY(%(tenants)s) AND x.tenant_id <> r.tenant_id"
+        )
+    ]
+    owners = {
+        (kind, str(row["id"])): str(row["tenant_id"])
+        for kind, table in (("runs", "runs_run"), ("waits", "approvals_wait"), ("calls", "receipts_toolcall"))
+        for row in history.rows(f"SELECT id, tenant_id FROM {table} WHERE tenant_id = ANY(%(tenants)s)")
+    }
+    for said in history.http:
+        named = OF_A_RUN.match(said["path"])
+        owner = owners.get((named[1], named[2])) if named else None
+        foreign = owner is not None and owner != said["tenant"]
+        if foreign and said["status"] not in (0, 404) and said["status"] < 500:
+            broken.append(f"{said['person']} got {said['status']} for {said['path']}, which is not theirs")
+    return broken
+
+
+INVARIANTS: dict[str, Callable[[History], Broken]] = {
+    "I1": one_decision_a_wait,
+    "I2": every_effect_is_authorised,
+    "I3": no_effect_twice,
+    "I4": every_effect_has_a_receipt,
+    "I5": nothing_under_an_old_fence,
+    "I6": revisions_form_one_chain,
+    "I7": nothing_starts_after_a_stop,
+    "I8": unknown_stays_unknown,
+    "I9": the_audit_only_grows,
+    "I10": every_decision_wakes,
+    "I11": what_people_see_is_there,
+    "I12": tenants_stay_apart,
+}
+
+
+def check(history: History) -> dict[str, Broken]:
+    """The invariants that do not hold, with what breaks each."""
+    found = {name: invariant(history) for name, invariant in INVARIANTS.items()}
+    return {name: broken for name, broken in found.items() if broken}
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _counts(events: Sequence[Row], name: str) -> list[tuple[str, int]]:
+    return list(Counter(event[name] for event in events).items())
