@@ -23,6 +23,7 @@ from runs import faults
 from runs.live import listen_parameters
 from tests.matrix.points import Place
 from tests.matrix.store import faults as store
+from tests.matrix.store.base import watch_statements
 
 HEADER = "X-About"
 PLANTS = "MATRIX_PLANTS"  # set where planted bugs are wanted (see tests.matrix.plants)
@@ -47,10 +48,12 @@ class Inside(AppConfig):
             take(order)
 
         faults._take = take_addressed
+        watch_statements()
         task_prerun.connect(_note_task, weak=False)
         if os.environ.get(PLANTS):
             planted = _planted()
             planted.install(Place.WORKER)
+            planted.watch_steps()
             store.replace_text = planted.statement
 
 

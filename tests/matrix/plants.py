@@ -15,6 +15,7 @@ from approvals.policies import Ruling
 from approvals.states import PolicyOutcome
 from receipts.services import call_fail
 from runs.models import Run
+from runtime import statements as steps
 from runtime.ending import held_run
 from runtime.hosts import try_tool
 from runtime.loop.dispatch import sending_of
@@ -218,6 +219,15 @@ class Planted:
                 self.installed.add(plant.name)
                 for target, patch in plant.patches:
                     self._patch(plant.name, target, patch)
+
+    def watch_steps(self) -> None:
+        """A step's statement has its text replaced while its parameters still have names."""
+        send = steps.run_statement  # type: ignore[attr-defined]  # imported there, and named by `write`
+
+        def planted(sql: str, params: dict[str, Any]) -> tuple[Any, ...]:
+            return send(self.statement(sql), params)
+
+        steps.run_statement = planted  # type: ignore[attr-defined]
 
     def statement(self, sql: str) -> str:
         """The text of a statement with the rules of the active plants taken out."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from django.db import DatabaseError, connections, transaction
+from psycopg import RawCursor
 from pytest_django import Settings
 
 from tests.matrix.cells import script, undisturbed
@@ -18,7 +19,7 @@ from tests.matrix.invariants import check
 from tests.matrix.play import TICK, Player
 from tests.matrix.points import Path as RunPath
 from tests.matrix.stage import Stage
-from tests.matrix.store.base import DatabaseWrapper
+from tests.matrix.store.base import DatabaseWrapper, forget_statements, watch_statements
 from tests.matrix.store.faults import RATE_FILE, STRIKES_FILE, StoreFault
 from tests.matrix.turns import take_turns
 from tests.scenarios.invariants import broken_invariants, one_snapshot
@@ -38,9 +39,11 @@ def failing(live_database: str, settings: Settings, tmp_path: Path) -> Iterator[
     connections.settings["failing"] = told
     wrapper = DatabaseWrapper(told, alias="failing")
     connections["failing"] = wrapper
+    watch_statements()
     with wrapper.cursor() as cursor:
         cursor.execute("CREATE TABLE written (n int)")
     yield wrapper
+    forget_statements()
     wrapper.close()
     del connections["failing"]
     del connections.settings["failing"]
@@ -57,6 +60,13 @@ def alone(failing: DatabaseWrapper) -> None:
         cursor.execute("INSERT INTO written VALUES (1)")
 
 
+def step(failing: DatabaseWrapper) -> None:
+    """A statement sent as a worker's steps are: past Django's cursors."""
+    failing.ensure_connection()
+    with failing.wrap_database_errors, RawCursor(failing.connection) as cursor:
+        cursor.execute(b"INSERT INTO written VALUES ($1)", [1], prepare=True)
+
+
 def together(failing: DatabaseWrapper) -> None:
     """Two statements in one transaction."""
     with transaction.atomic(using="failing"):
@@ -71,7 +81,7 @@ def rows(failing: DatabaseWrapper) -> int:
 
 
 @pytest.mark.parametrize("fault", StoreFault, ids=lambda fault: fault.name)
-@pytest.mark.parametrize(("work", "written"), [(alone, 1), (together, 2)], ids=["alone", "together"])
+@pytest.mark.parametrize(("work", "written"), [(alone, 1), (step, 1), (together, 2)], ids=["alone", "step", "together"])
 def test_only_a_lost_answer_leaves_what_was_written(
     failing: DatabaseWrapper,
     tmp_path: Path,

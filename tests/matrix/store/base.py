@@ -40,7 +40,7 @@ class Seam:
         if code:
             self._strike()
             raising = f"DO $$ BEGIN RAISE EXCEPTION 'told to fail' USING ERRCODE = '{code}'; END $$"
-            psycopg.Cursor(self.raw).execute(raising.encode())
+            _execute(psycopg.Cursor(self.raw), raising.encode())
 
     def statement_ends(self) -> None:
         """After a statement that was a unit of its own."""
@@ -78,21 +78,29 @@ class Seam:
             rate.note(fault)
 
 
-class FailingCursor(base.ServerBindingCursor):
-    """A cursor that asks the seam of its session first."""
+_execute = psycopg.Cursor.execute
 
-    connection: Any
 
-    def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-        seam: Seam | None = getattr(self.connection, "seam", None)
-        if store.replace_text is not None and isinstance(query, str):
-            query = store.replace_text(query)
-        if seam is None:
-            return super().execute(query, params, **options)  # type: ignore[misc]
-        seam.statement_begins(str(query))
-        done = super().execute(query, params, **options)  # type: ignore[misc]
-        seam.statement_ends()
-        return done
+def watch_statements() -> None:
+    """Have every cursor of this process ask the seam of its session first, whatever class of cursor the product takes."""
+    psycopg.Cursor.execute = _execute_with_seam  # type: ignore[method-assign, assignment]
+
+
+def forget_statements() -> None:
+    """Undo it."""
+    psycopg.Cursor.execute = _execute  # type: ignore[method-assign]
+
+
+def _execute_with_seam(cursor: Any, query: Any, params: Any = None, **options: Any) -> Any:
+    seam: Seam | None = getattr(cursor.connection, "seam", None)
+    if seam is None:
+        return _execute(cursor, query, params, **options)
+    if store.replace_text is not None and isinstance(query, str):
+        query = store.replace_text(query)
+    seam.statement_begins(query.decode() if isinstance(query, bytes) else str(query))
+    done = _execute(cursor, query, params, **options)
+    seam.statement_ends()
+    return done
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -101,7 +109,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def get_connection_params(self) -> dict[str, Any]:
         params: dict[str, Any] = super().get_connection_params()
         params["application_name"] = session_name(os.getpid(), threading.current_thread().name)
-        params["cursor_factory"] = FailingCursor
         return params
 
     def init_connection_state(self) -> None:
