@@ -131,6 +131,13 @@ def closing_words(*, tenant_id: UUID, run_id: UUID) -> str:
     return str(stored["proposals"][finish.ordinal]["arguments"].get("summary", ""))
 
 
+def sealed_turn(*, run_id: UUID, turn_no: int) -> ModelCall | None:
+    """The sealed turn of a run with this number, with its proposals and their calls; None where it is not sealed."""
+    proposals = Proposal.objects.order_by("ordinal").select_related("tool_call")
+    turns = ModelCall.objects.filter(run_id=run_id, turn_no=turn_no, status=ModelCallStatus.SEALED)
+    return turns.prefetch_related(Prefetch("proposals", queryset=proposals)).first()
+
+
 def open_turn(*, run_id: UUID) -> ModelCall | None:
     """The newest model call of a run that has not been sealed and has not failed."""
     return (

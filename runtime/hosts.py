@@ -15,6 +15,7 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from accounts.keys import new_id
+from checkpoints.envelope import secret_in
 from receipts.selectors import RunKeys
 from receipts.statements import NewCall, NewProposal
 from receipts.states import AttemptOutcome, Disposition
@@ -164,6 +165,9 @@ def _complete(
         step_name = f"{step_name}~{epochs[step_name] + 1}"
     if len(step_name) > STEP_NAME_LIMIT:
         raise _Unusable(f"the step name is longer than {STEP_NAME_LIMIT} characters")
+    found = secret_in(step_name)
+    if found:
+        raise _Unusable(f"the step name looks like a {found}, which may not be stored; name the step without it")
     return args, canonical(args.model_dump(mode="json")), step_name
 
 

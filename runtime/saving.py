@@ -3,7 +3,7 @@
 | Trigger | Not saved | Decided |
 |---|---|---|
 | any | VERSION_CONFLICT | memory is dropped and the run is read anew from its head, under a higher fence (T19) |
-| AFTER_EFFECT, with the result in hand | any | receipt, effect and budget commit alone (T11); the run is read anew, and the next revision is derived from them |
+| AFTER_EFFECT, with the result in hand | any | receipt, effect and budget commit alone (T11); reads may go on, an effect or a wait may not (`loop/unsaved.py`) |
 | CLOSING of a stop | any | the stop settles and the run is CANCELLED all the same (X01) |
 | an act of a person | any | the act is refused, nothing of it stays |
 | any other | any | HELD, SAVE_REFUSED: what comes next rests on the revision. A person may try again; nothing FAILED |

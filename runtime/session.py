@@ -79,6 +79,8 @@ class Session:
     sending: list[Sending] = field(default_factory=list)
     out: set[UUID] = field(default_factory=set)
     settled: dict[UUID, Settled] = field(default_factory=dict)
+    # The revision that follows the head and could not be saved, with the head's number; None where the head is the state.
+    working: Snapshot | None = None
     # What is known here and may not be stored yet: revisions on their way, answers in hand, and what was really sent.
     in_flight: list[Prepared] = field(default_factory=list)
     in_hand: dict[UUID, tuple[Sending, Tried]] = field(default_factory=dict)
@@ -90,7 +92,8 @@ class Session:
 
     @property
     def snapshot(self) -> Snapshot:
-        return self.position.snapshot
+        """The state to go on from: the head, or what follows it and could not be saved."""
+        return self.working or self.position.snapshot
 
     def next_snapshot(
         self,
@@ -109,7 +112,7 @@ class Session:
         return Snapshot.model_construct(
             **{
                 **vars(now),
-                "revision": now.revision + 1,
+                "revision": self.position.revision + 1,
                 "parent_digest": self.position.digest,
                 "phase": phase,
                 "next_node": node,
@@ -149,8 +152,15 @@ class Session:
 
     def moved(self, snapshot: Snapshot, digest: str) -> None:
         """The head has moved to this revision."""
+        self.working = None
         parts = next((one.parts for one in self.in_flight if one.digest == digest), None)
         self.position = Position(snapshot.revision, digest, snapshot, parts)
+
+    def work_on(self, snapshot: Snapshot) -> None:
+        """Go on from a revision that could not be saved. The head has not moved."""
+        head = self.position
+        numbers = {"revision": head.revision, "parent_digest": head.snapshot.parent_digest}
+        self.working = snapshot.model_copy(update=numbers)
 
     def refs(self) -> tuple[ResultRef, ...]:
         """The references that the open super-step adds, in the order of its calls."""

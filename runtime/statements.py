@@ -47,6 +47,10 @@ ASK_RETRY = joined(
 SEAL_TURN = joined(
     FENCE, GO, SAVE, ARTIFACT, SEAL, CALLS, POLICY, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)"
 )
+# A turn while no revision can be saved: what was said and proposed, on the head as it is.
+SEAL_ALONE = joined(
+    FENCE, GO, _DONE_WHERE_HELD, ARTIFACT, SEAL, CALLS, POLICY, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)"
+)
 RECORD_RESULT = joined(
     FENCE,
     GO,

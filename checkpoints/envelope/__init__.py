@@ -2,6 +2,7 @@
 
 from checkpoints.envelope.fit import Unfit, fit
 from checkpoints.envelope.parts import Parts, apply_delta, delta, joined, parts_of, rebuilt
+from checkpoints.envelope.secrets import secret_in
 from checkpoints.envelope.snapshot import (
     FORMAT_VERSION,
     Contract,
@@ -33,5 +34,6 @@ __all__ = [
     "parse_snapshot",
     "parts_of",
     "rebuilt",
+    "secret_in",
     "snapshot_digest",
 ]

@@ -32,6 +32,7 @@ from runtime.loop.act import await_result
 from runtime.loop.lost import after_lost_connection
 from runtime.loop.route import route
 from runtime.loop.think import think
+from runtime.loop.unsaved import may_step
 from runtime.loop.verify import verify
 from runtime.loop.wake import wake
 from runtime.recovery import restore
@@ -129,7 +130,7 @@ def _step(session: Session) -> bool:
         give_back(session.holding)
         return False
     try:
-        return STEPS[session.snapshot.phase](session)
+        return may_step(session) and STEPS[session.snapshot.phase](session)
     except Unreadable as error:
         refuse_resume(session.holding, error.kind, error.found)
         return False

@@ -11,7 +11,7 @@ from django.db.utils import InterfaceError, OperationalError
 
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
-from checkpoints.envelope import Contract, ResultRef
+from checkpoints.envelope import Contract, ResultRef, Snapshot
 from checkpoints.services import SaveRefused, conflict
 from checkpoints.statements import save_params
 from checkpoints.states import NotSaved, Phase, Trigger
@@ -198,7 +198,7 @@ def _close_step(session: Session, sending: Sending, tried: Tried) -> Written:
     try:
         prepared = session.prepared(snapshot, Trigger.AFTER_EFFECT, writes=[sending.call_id])
     except SaveRefused as refused:
-        raise _record_alone(session, sending, tried, refused.outcome) from refused
+        return _close_unsaved(session, sending, tried, snapshot, refused.outcome)
     ask = not unsent_calls(ids=snapshot.barrier, but=sending.call_id) and session.may_ask(snapshot.turn_no + 1)
     params = fence_params(session.holding) | save_params([prepared], key_id=session.key_id)
     params |= _result_params(session, sending, tried)
@@ -226,11 +226,21 @@ def _record_alone(session: Session, sending: Sending, tried: Tried, refused: Not
     return ReadAnew()
 
 
-def _commit_alone(session: Session, sending: Sending, tried: Tried) -> None:
+def _close_unsaved(session: Session, sending: Sending, tried: Tried, draft: Snapshot, refused: NotSaved) -> Written:
+    """The same where the snapshot is refused: the worker goes on from the draft, as far as that may go."""
+    written = _commit_alone(session, sending, tried)
+    record_refused_save(session.holding, refused)
+    session.step_closed()
+    session.work_on(draft)
+    return written
+
+
+def _commit_alone(session: Session, sending: Sending, tried: Tried) -> Written:
     params = fence_params(session.holding) | _result_params(session, sending, tried)
     purse = _settled(session, sending, tried)
-    _commit_result(session, sending, tried, RECORD_ALONE, params | purse.params())
+    written = _commit_result(session, sending, tried, RECORD_ALONE, params | purse.params())
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
+    return written
 
 
 def record_in_hand(session: Session) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from approvals.policies import Ruling, rule_on
 from approvals.services import ruling_record, wait_open
 from approvals.states import PolicyOutcome
-from checkpoints.services import head_lock, saved, snapshot_save
+from checkpoints.services import SaveRefused, head_lock, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import calls_of
 from receipts.services import call_refuse
@@ -21,6 +21,7 @@ from runtime.facts import bound_tool, refresh
 from runtime.loop.dispatch import Going, dispatch_first, prepare_effects
 from runtime.loop.lineage import ClaimedElsewhere, claimed_elsewhere
 from runtime.loop.think import think
+from runtime.loop.unsaved import record_unbindable, refuse_unbindable
 from runtime.registry import tool_of
 from runtime.session import Session
 
@@ -37,6 +38,8 @@ def route(session: Session) -> bool:
     if session.asked is not None:
         return think(session)
     calls = unsent(session)
+    if calls and session.working is not None:
+        return refuse_unbindable(session, calls)
     if calls:
         return route_calls(session, calls)
     if session.snapshot.phase == Phase.TOOL_RESULT_RECORDED:
@@ -101,6 +104,15 @@ def _deny(session: Session, denied: Sequence[Ruled]) -> bool:
 
 
 def _ask_people(session: Session, ruled: Sequence[Ruled]) -> bool:
+    """Ask about these calls, or refuse them where the revision that the waits would be bound to can't be saved (A-130)."""
+    try:
+        return _open_waits(session, ruled)
+    except SaveRefused:
+        record_unbindable(session, [call for call, _ in ruled])
+        raise
+
+
+def _open_waits(session: Session, ruled: Sequence[Ruled]) -> bool:
     """One commit: head AWAITING_APPROVAL unless it is, a wait for each call bound to it, run WAITING, lease free."""
     bound = [bound_tool(session, call) for call, _ in ruled]
     with held_run(session.holding) as (run, stopping):

@@ -11,13 +11,15 @@ from accounts.keys import new_id
 from accounts.selectors import sealed_body
 from approvals.policies import POLICY_VERSION, Ruling, rule_on
 from approvals.states import PolicyOutcome
+from checkpoints.envelope import Snapshot
 from checkpoints.statements import Prepared, save_params
 from checkpoints.states import Phase, Trigger
-from receipts.selectors import call_now, open_turn
+from receipts.selectors import call_now, open_turn, sealed_turn
 from receipts.services import attempt_find, attempt_lost, attempt_refused, model_call_failed
 from receipts.statements import NewCall, call_params
 from receipts.states import AttemptOutcome, Disposition, EffectClass
 from runs.canonical import canonical, digest
+from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.live import hint_changed
 from runs.services import budget_hold_unknown, budget_settle
@@ -38,10 +40,11 @@ from runtime.loop.budget import (
 )
 from runtime.loop.compact import can_compact, compact
 from runtime.loop.lineage import dispositions
+from runtime.loop.unsaved import decide_sealed
 from runtime.registry import model_name
 from runtime.saving import not_written
 from runtime.session import Asked, Sending, Session
-from runtime.statements import ASK_FIRST, ASK_RETRY, SEAL_TURN, write
+from runtime.statements import ASK_FIRST, ASK_RETRY, SEAL_ALONE, SEAL_TURN, write
 from runtime.tools.finish import FINISH
 from runtime.tools.registry import tool_spec
 
@@ -116,6 +119,9 @@ def _ask(session: Session) -> bool:
 
     Where the run was told something that this worker has not read, it reads that first; the next step asks.
     """
+    sealed = sealed_turn(run_id=session.run.id, turn_no=session.snapshot.turn_no + 1)
+    if sealed is not None:
+        return decide_sealed(session, sealed)
     pending = open_turn(run_id=session.run.id)
     turn_no = pending.turn_no if pending else session.snapshot.turn_no + 1
     if not session.may_ask(turn_no):
@@ -184,18 +190,29 @@ def _seal(session: Session, asked: Asked, turn: ModelTurn, answer: Asking) -> bo
         epochs=session.epochs,
     )
     bound = _authorise(session, dispositions(session, bound))
-    prepared = _decision(session, asked, bound)
-    params = fence_params(session.holding) | save_params(prepared, key_id=session.key_id)
+    barrier = tuple(item.call.id for item in bound if item.call)
+    drafts = [
+        (session.next_snapshot(phase, node=node, turn_no=asked.turn_no, barrier=barrier), go)
+        for phase, node, go in _options(bound)
+    ]
+    prepared = _prepared(session, drafts)
+    params = fence_params(session.holding) | _save_params(session, prepared)
     params |= _turn_params(session, asked, turn, answer.body) | call_params(
         [item.call for item in bound if item.call], [item.proposal for item in bound], key_id=session.key_id
     )
     purse = _purse(session, asked, model_used(session, turn, answer.took_ms), bound)
-    written = write(SEAL_TURN, params | _policy_params(bound) | purse.params())
+    written = write(SEAL_TURN if prepared else SEAL_ALONE, params | _policy_params(bound) | purse.params())
     if not written.done:
-        raise not_written(written, prepared[0])
+        raise not_written(written, prepared[0]) if prepared else LeaseLost
     reach("after_turn_sealed")
     reach("after_decision_saved")
-    _remember(session, asked, turn, bound, prepared, started=bool(written.started))
+    started = bool(written.started)
+    chosen = next(snapshot for snapshot, go in drafts if go is None or go == started)
+    if prepared:
+        session.moved(chosen, next(one.digest for one in prepared if one.candidate.go in (None, started)))
+    else:
+        session.work_on(chosen)
+    _remember(session, asked, turn, bound, started=started)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
     return True
 
@@ -233,30 +250,32 @@ def _sent(item: Bound) -> Bound:
     return replace(item, call=call)
 
 
-def _decision(session: Session, asked: Asked, bound: list[Bound]) -> list[Prepared]:
-    """The revision that the turn leads to; two candidates where a dispatch may or may not start with it."""
-    barrier = tuple(item.call.id for item in bound if item.call)
-    finishing = not bound or bound[0].proposal.disposition == Disposition.FINISH
-    options: list[tuple[Phase, str, bool | None]]
-    if finishing:
-        options = [(Phase.READY_TO_VERIFY, "verify", None)]
-    elif not barrier:
-        options = [(Phase.READY_TO_DECIDE, "think", None)]
-    elif any(item.call and item.call.send for item in bound):
-        options = [(Phase.AWAITING_TOOL_RESULT, "act", True), (Phase.DECISION_RECORDED, "route", False)]
-    else:
-        options = [(Phase.DECISION_RECORDED, "route", None)]
+def _options(bound: list[Bound]) -> list[tuple[Phase, str, bool | None]]:
+    """Where the turn leads to: (phase, node, go); two where a dispatch may or may not start with it."""
+    if not bound or bound[0].proposal.disposition == Disposition.FINISH:
+        return [(Phase.READY_TO_VERIFY, "verify", None)]
+    if not any(item.call for item in bound):
+        return [(Phase.READY_TO_DECIDE, "think", None)]
+    if any(item.call and item.call.send for item in bound):
+        return [(Phase.AWAITING_TOOL_RESULT, "act", True), (Phase.DECISION_RECORDED, "route", False)]
+    return [(Phase.DECISION_RECORDED, "route", None)]
+
+
+def _prepared(session: Session, drafts: list[tuple[Snapshot, bool | None]]) -> list[Prepared]:
+    """The candidates of the one save; none while the state before can't be saved either."""
+    if session.working is not None:
+        return []
     save_id = uuid4()
     return [
-        session.prepared(
-            session.next_snapshot(phase, node=node, turn_no=asked.turn_no, barrier=barrier),
-            Trigger.CURSOR,
-            go=go,
-            writes=barrier,
-            save_id=save_id,
-        )
-        for phase, node, go in options
+        session.prepared(snapshot, Trigger.CURSOR, go=go, writes=snapshot.barrier, save_id=save_id)
+        for snapshot, go in drafts
     ]
+
+
+def _save_params(session: Session, prepared: list[Prepared]) -> dict[str, Any]:
+    if prepared:
+        return save_params(prepared, key_id=session.key_id)
+    return {"data_key": session.key_id, "ck_revision": session.position.revision}
 
 
 def _turn_params(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> dict[str, Any]:
@@ -291,11 +310,7 @@ def _purse(session: Session, asked: Asked, used: Amounts, bound: list[Bound]) ->
     return purse
 
 
-def _remember(
-    session: Session, asked: Asked, turn: ModelTurn, bound: list[Bound], prepared: list[Prepared], *, started: bool
-) -> None:
-    chosen = next(item for item in prepared if item.candidate.go is None or item.candidate.go == started)
-    session.moved(chosen.candidate.snapshot, chosen.digest)
+def _remember(session: Session, asked: Asked, turn: ModelTurn, bound: list[Bound], *, started: bool) -> None:
     session.conversation.add_turn(asked.turn_no, turn.text, turn.proposals)
     for item in bound:
         _remember_proposal(session, asked.turn_no, item)

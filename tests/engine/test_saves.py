@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from accounts.errors import Refused
 from accounts.selectors import sealed_body
 from checkpoints.envelope import Contract, Promise, ResultRef, Snapshot
 from checkpoints.envelope.secrets import secret_in
@@ -19,13 +20,29 @@ from checkpoints.selectors import load_head
 from checkpoints.services import prepare
 from checkpoints.statements import Candidate, Prepared
 from checkpoints.states import NotSaved, Phase, Trigger
-from receipts.models import Effect, Result
+from receipts.models import Effect, ModelCall, Publication, Result
 from runs.models import Refusal, Run
 from runtime import session as sessions
+from runtime.contracts import ToolContext, ToolOutcome
 from runtime.loop import drive
 from runtime.services import StartRequest, run_start
-from tests.agents import SCRIPT, calls
-from tests.engine.engine import Engine, call_named, head_of, lease_of, phases, run_now, sql
+from tests.agents import SCRIPT, calls, done, went_well
+from tests.engine.engine import (
+    At,
+    Engine,
+    Killed,
+    call_named,
+    expire_lease,
+    head_of,
+    kill,
+    lease_of,
+    open_wait,
+    phases,
+    run_now,
+    sql,
+    watch_requests,
+)
+from tests.scenarios.invariants import broken_invariants
 
 KEY = "sk-" + "Za9" * 12
 SECRETS = {
@@ -156,7 +173,7 @@ def spoil(patch: pytest.MonkeyPatch, trigger: Trigger, times: int = 1, **fields:
     plain = prepare
 
     def spoiled(candidate: Candidate) -> Prepared | NotSaved:
-        if candidate.trigger != trigger or not left[0]:
+        if candidate.trigger != trigger or left[0] == 0:
             return plain(candidate)
         left[0] -= 1
         draft = Snapshot.model_construct(**{**vars(candidate.snapshot), **fields})
@@ -185,6 +202,108 @@ def test_a_result_outlives_the_snapshot_that_could_not_be_saved(
     assert [
         revision for (revision,) in sql("SELECT revision FROM checkpoints_checkpoint WHERE run_id = %s", run_id)
     ] == [*range(1, head_of(run_id).revision + 1)]
+
+
+def unsaved(patch: pytest.MonkeyPatch) -> None:
+    """From here on no snapshot after an effect can be serialised."""
+    spoil(patch, Trigger.AFTER_EFFECT, times=-1, turn_no=float("nan"))
+
+
+def asked_once(run_id: UUID) -> bool:
+    """Whether no turn of the run was asked twice."""
+    return not ModelCall.objects.filter(run_id=run_id, attempts__gt=1).exists()
+
+
+def test_while_nothing_can_be_saved_reads_go_on_and_an_effect_is_refused(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F11 a, A-124: the report stays published; a call that leaves a mark is refused until a save succeeds."""
+    with monkeypatch.context() as patch:
+        unsaved(patch)
+        run_id = engine.run(calls(("note", "a")), calls(("look", "b")), calls(("once", "c")), calls(("look", "d")))
+    run, call = run_now(run_id), call_named(run_id, "c")
+    assert (run.status, run.hold_reason, run.waits.count()) == ("HELD", "SAVE_REFUSED", 0)
+    assert "WAIT_UNBINDABLE" in run.hold_detail
+    assert (call.status, call.attempts) == ("PROPOSED", 0)
+    assert Refusal.objects.get(run_id=run_id, kind="WAIT_UNBINDABLE").subject_id == call.id
+    assert Publication.objects.get(report_version__run_id=run_id).status == "PUBLISHED"
+    assert [call_named(run_id, label).status for label in ("a", "b")] == ["SUCCEEDED"] * 2
+    assert (head_of(run_id).phase, load_head(run).snapshot.turn_no) == ("AWAITING_TOOL_RESULT", 1)
+    assert {row[:2] for row in saves_refused(run_id)} == {("AFTER_EFFECT", "NOT_SAVED")}
+
+    engine.resume(run_id)
+    drive(run_id)
+    engine.approve(run_id)
+    drive(run_id)
+    assert run_now(run_id).status == "COMPLETED"
+    assert (SCRIPT.labels("note"), SCRIPT.labels("look"), SCRIPT.labels("once")) == (["a"], ["b", "d"], ["c"])
+    assert asked_once(run_id)
+    assert broken_invariants() == {}
+
+
+def test_a_worker_that_takes_over_an_unsaved_run_derives_it_from_what_is_stored(
+    engine: Engine, at_point: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F06 too: a sealed turn without a revision is decided from its rows, and the model is not asked again."""
+
+    def last(context: ToolContext) -> ToolOutcome:
+        at_point("after_result_commit", kill)
+        return went_well("b")
+
+    SCRIPT.tell(calls(("note", "a")), calls(("look", "b")), calls(("look", "c")))
+    SCRIPT.do("b", last)
+    differences = watch_requests()
+    run_id = engine.start()
+    with monkeypatch.context() as patch:
+        unsaved(patch)
+        with pytest.raises(Killed):
+            drive(run_id)
+    assert load_head(run_now(run_id)).snapshot.turn_no == 1
+    expire_lease(run_id)
+    drive(run_id)
+    assert run_now(run_id).status == "COMPLETED"
+    assert (SCRIPT.labels("note"), SCRIPT.labels("look")) == (["a"], ["b", "c"])
+    assert (asked_once(run_id), differences) == (True, [])
+    results = load_head(run_now(run_id)).snapshot.results
+    assert [ref.step_name for ref in results] == ["note/a", "look/b", "look/c"]
+    assert broken_invariants() == {}
+
+
+def test_a_goal_that_was_revised_beside_an_unsaved_result_holds_for_the_next_turn(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F11 c. No agent changes its reasoning effort yet; a revised goal is the nearest change that a next turn goes by."""
+    with monkeypatch.context() as patch:
+        unsaved(patch)
+        run_id = engine.run(calls(("note", "a")), calls(("once", "b")), done())
+        assert not isinstance(engine.revise(run_id, "Do it in French."), Refused)
+    engine.resume(run_id)
+    drive(run_id)
+    engine.decide(open_wait(run_id), "REJECT")
+    drive(run_id)
+    assert SCRIPT.requests[-1].goal == "Do it in French."
+    assert (run_now(run_id).status, asked_once(run_id)) == ("COMPLETED", True)
+
+
+def test_a_stop_that_was_accepted_beside_an_unsaved_result_settles(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F11 d."""
+
+    def stopped(context: ToolContext) -> ToolOutcome:
+        engine.stop(context.run_id)
+        return went_well("a")
+
+    SCRIPT.do("a", stopped)
+    unsaved(monkeypatch)
+    run_id = engine.run(calls(("note", "a")), calls(("look", "b")))
+    run = run_now(run_id)
+    assert (run.status, run.controls.get().status, call_named(run_id, "a").status) == (
+        "CANCELLED",
+        "SETTLED",
+        "SUCCEEDED",
+    )
+    assert SCRIPT.labels("look") == []
 
 
 def test_a_decision_that_can_not_be_saved_holds_the_run_and_fails_nothing(
@@ -219,6 +338,7 @@ def test_a_wait_is_not_opened_at_a_revision_that_can_not_be_saved(
     run = run_now(run_id)
     assert (run.status, run.hold_reason, run.waits.count()) == ("HELD", "SAVE_REFUSED", 0)
     assert call_named(run_id, "a").status == "PROPOSED"
+    assert {refusal.kind for refusal in run.refusals.all()} == {"FIELD_LIMIT", "WAIT_UNBINDABLE"}
     monkeypatch.setattr(sessions, "prepare", plain)
     engine.resume(run_id)
     drive(run_id)
@@ -286,6 +406,17 @@ def test_a_secret_in_a_snapshot_is_stored_nowhere(engine: Engine, monkeypatch: p
     assert KEY not in dumped()
     assert not any(KEY.encode() in plain for plain in stored)
     assert run_now(run_id).hold_detail == "FORBIDDEN_CONTENT at $.next_node: it looks like a model provider's API key"
+
+
+def test_a_secret_in_the_name_of_a_step_is_refused_to_the_model(engine: Engine) -> None:
+    """F10 c: a reference to its result would hold it."""
+    run_id = engine.run(calls(("look", f"with {KEY}")), calls(("look", "a")))
+    told = [message["value"]["error"] for message in SCRIPT.requests[1].history if message["role"] == "tool"]
+    assert told == [
+        "the step name looks like a model provider's API key, which may not be stored; name the step without it"
+    ]
+    assert (run_now(run_id).status, SCRIPT.labels("look")) == ("COMPLETED", ["a"])
+    assert KEY not in dumped()
 
 
 def keeping(stored: list[bytes]) -> Callable[..., bytes]:
