@@ -1,6 +1,7 @@
 """What is open of a super-step: verdicts and closed calls are taken in, unknown outcomes go by effect class (T04)."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -202,21 +203,18 @@ def _given_up(session: Session, call: Any) -> bool:
 
 
 def _probed(session: Session, call: Any) -> bool:
-    """Look whether the key of a QUERYABLE call was executed, before anything is sent again (A-106). False where that can't
-    be told, or where it agrees with a person who has the call sent again.
+    """Look whether the key of a call was executed, before anything is sent again (A-106). False where that can't be told,
+    or where it agrees with a person who has the call sent again.
 
     The fence of this lease is newer than the attempt's, so nothing can still land. What a person said meanwhile stands:
     a finding against it raises a flag and flips nothing (T38).
     """
-    if call.effect_class != EffectClass.QUERYABLE or not (_still_unknown(call) or _on_a_persons_word(call)):
+    if call.effect_class == EffectClass.READ_ONLY or not (_still_unknown(call) or _on_a_persons_word(call)):
         return False
-    tool, args = bound_tool(session, call)
-    session.heartbeat.allow(tool.timeout_seconds)
-    here = session.context(sending_of(call, tool, args, attempt=call.attempts))
-    found = _journaled(call) if tool.local else try_probe(tool, here, args)
+    found = _look(session, call)
     if call.status == CallStatus.RETRY_WAIT:
-        return isinstance(found, ToolOutcome) and _flagged(session, call, found)
-    if found is None:
+        return isinstance(found.found, ToolOutcome) and _flagged(session, call, found)
+    if found.found is None:
         return False
     given = _finding(found, last=call.attempts >= settings.MAX_ATTEMPTS)
     with held_run(session.holding) as (run, _):
@@ -228,6 +226,33 @@ def _probed(session: Session, call: Any) -> bool:
     return True
 
 
+@dataclass(frozen=True)
+class _Look:
+    """What was found under a key: an outcome, False for nothing, None where that can't be told. `how` says who was asked."""
+
+    found: ToolOutcome | bool | None
+    how: str
+
+
+def _look(session: Session, call: Any) -> _Look:
+    """Ask the effect journal, which alone answers for a call that only writes here; then the other side, if it can be
+    asked. A row of the journal means that nothing is sent again, even where the result beside it is gone (D-034).
+    """
+    entry = journal_entry(call)
+    if entry is not None:
+        value = {"kind": entry.kind, "target": entry.target}
+        outcome = ToolOutcome(value, external_ref=entry.external_ref, target=entry.target)
+        return _Look(outcome, "the effect journal has its row")
+    tool, args = bound_tool(session, call)
+    if tool.local:
+        return _Look(False, "the effect journal has no row of it")
+    if call.effect_class != EffectClass.QUERYABLE:
+        return _Look(None, "")
+    session.heartbeat.allow(tool.timeout_seconds)
+    found = try_probe(tool, session.context(sending_of(call, tool, args, attempt=call.attempts)), args)
+    return _Look(found, "the probe found the key" if found else "the probe did not find the key")
+
+
 def _on_a_persons_word(call: Any) -> bool:
     """Whether a call waits to be sent again because a person says that it did not happen, and no probe was told otherwise."""
     if call.status != CallStatus.RETRY_WAIT or call.contradicted or doubt_answered(call, EvidenceSource.PROBE):
@@ -236,38 +261,21 @@ def _on_a_persons_word(call: Any) -> bool:
     return bool(verdict is not None and verdict.method == "HUMAN")
 
 
-def _flagged(session: Session, call: Any, found: ToolOutcome) -> bool:
-    """Raise the flag that the probe has found what a person says did not happen."""
-    evidence = f"the probe found the key: {found.target}".rstrip(": ")
-    against = Against(call.attempts, EvidenceSource.PROBE, Verdict.EXECUTED, evidence, found.external_ref, "probe")
+def _flagged(session: Session, call: Any, look: _Look) -> bool:
+    """Raise the flag that what a person says did not happen was found."""
+    ref = look.found.external_ref if isinstance(look.found, ToolOutcome) else None
+    against = Against(call.attempts, EvidenceSource.PROBE, Verdict.EXECUTED, look.how, ref, "probe")
     with held_run(session.holding):
         return contradiction_raise(call_lock(call.id), against) is not None
 
 
-def _journaled(call: Any) -> ToolOutcome | bool:
-    """What the effect journal says of a call that only writes here: its row is committed with what it did, or not at all."""
-    entry = journal_entry(call)
-    if entry is None:
-        return False
-    return ToolOutcome(
-        {"kind": entry.kind, "target": entry.target}, external_ref=entry.external_ref, target=entry.target
-    )
-
-
-def _finding(found: ToolOutcome | bool, *, last: bool) -> VerdictGiven:
+def _finding(look: _Look, *, last: bool) -> VerdictGiven:
     """A finding as a verdict. What did not happen is sent again, unless it was tried often enough."""
-    if isinstance(found, ToolOutcome):
-        return VerdictGiven(
-            Verdict.EXECUTED,
-            FollowUp.NONE,
-            "PROBE",
-            "the probe found the key",
-            found.external_ref,
-            "probe",
-            found.value,
-        )
+    if isinstance(look.found, ToolOutcome):
+        ref, value = look.found.external_ref, look.found.value
+        return VerdictGiven(Verdict.EXECUTED, FollowUp.NONE, "PROBE", look.how, ref, "probe", value)
     then = FollowUp.FAIL if last else FollowUp.RETRY
-    return VerdictGiven(Verdict.NOT_EXECUTED, then, "PROBE", "the probe did not find the key", None, "probe")
+    return VerdictGiven(Verdict.NOT_EXECUTED, then, "PROBE", look.how, None, "probe")
 
 
 def _close_step(session: Session) -> bool:
