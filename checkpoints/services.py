@@ -74,8 +74,7 @@ def contract_open(
     )
     for step_name, statement in obligations.items():
         Obligation.objects.create(tenant_id=run.tenant_id, run=run, statement=statement, step_name=step_name)
-    for new in commitments:
-        Commitment.objects.create(tenant_id=run.tenant_id, run=run, accepted_revision=1, **vars(new))
+    commitments_accept(run=run, commitments=commitments, revision=1)
     return contract_now(run_id=run.id, goal=goal, version=1)
 
 
@@ -389,6 +388,12 @@ def lapses_record(*, run: Run, lapsed: Sequence[Lapsed]) -> None:
     """Record that observations do not hold any more, once each, in the worker's transaction."""
     rows = [Lapse(run=run, tenant_id=run.tenant_id, **vars(one)) for one in lapsed]
     Lapse.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def commitments_accept(*, run: Run, commitments: Sequence[NewCommitment], revision: int) -> None:
+    """Store what a run accepts with this revision, in the transaction that stores the revision."""
+    for new in commitments:
+        Commitment.objects.create(tenant_id=run.tenant_id, run=run, accepted_revision=revision, **vars(new))
 
 
 def commitment_lock(id: UUID) -> Commitment:

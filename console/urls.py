@@ -30,6 +30,7 @@ urlpatterns = [
     path("runs/<uuid:id>/pause/", acts.run_pause_page, name="run-pause"),
     path("runs/<uuid:id>/retry/", acts.run_retry, name="run-retry"),
     path("runs/<uuid:id>/settle/", acts.run_settle, name="run-settle"),
+    path("runs/<uuid:id>/bind/", acts.run_bind_more, name="run-bind"),
     path("runs/<uuid:id>/goal/", acts.run_goal, name="run-goal"),
     path("runs/<uuid:id>/budget/", acts.run_budget, name="run-budget"),
     path("runs/<uuid:id>/continue/", lineage.continue_page, name="run-continue"),

@@ -36,6 +36,7 @@ from runtime.services import (
     Upload,
     budget_raise,
     goal_revise,
+    run_bind,
     run_end_settled,
     run_pause,
     run_resume,
@@ -78,6 +79,14 @@ class ReasonBody(Strict):
     """Why a person does this."""
 
     reason = Text()
+
+
+class TermsBody(ReasonBody):
+    """What the run is bound to from now on, and why. `deny` names tools or effect classes that it must not use."""
+
+    constraint = serializers.ListField(child=Text(), default=list)
+    assumption = serializers.ListField(child=Text(), default=list)
+    deny = serializers.ListField(child=Text(), default=list)
 
 
 class GoalBody(ReasonBody):
@@ -240,6 +249,20 @@ class RunSettle(ApiView):
         """Settle a run that is queued, waits or is held. `settlement` says what is known, unknown and still owed."""
         said = read(ReasonBody, request.data)
         outcome = run_end_settled(actor=self.actor, run_id=id, reason=said["reason"])
+        return answer(outcome, lambda: shown_run(self.actor, id))
+
+
+class RunTerms(ApiView):
+    """What binds a run."""
+
+    parser_classes = (StrictJSONParser,)
+
+    @operation("runs_bind", RunDetail, body=TermsBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Add constraints and assumptions to a run that no worker holds. Waits that are open are superseded and asked again."""
+        said = read(TermsBody, request.data)
+        terms = Terms(*(tuple(said[name]) for name in ("constraint", "assumption", "deny")))
+        outcome = run_bind(actor=self.actor, run_id=id, terms=terms, reason=said["reason"])
         return answer(outcome, lambda: shown_run(self.actor, id))
 
 

@@ -26,6 +26,7 @@ urlpatterns = [
     path("runs/<uuid:id>/pause/", runs.RunPause.as_view(), name="run-pause"),
     path("runs/<uuid:id>/resume/", runs.RunResume.as_view(), name="run-resume"),
     path("runs/<uuid:id>/settle/", runs.RunSettle.as_view(), name="run-settle"),
+    path("runs/<uuid:id>/terms/", runs.RunTerms.as_view(), name="run-terms"),
     path("runs/<uuid:id>/goal/", runs.RunGoal.as_view(), name="run-goal"),
     path("runs/<uuid:id>/budget/", runs.RunBudget.as_view(), name="run-budget"),
     path("runs/<uuid:id>/continue/", lineage.RunContinue.as_view(), name="run-continue"),

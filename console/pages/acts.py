@@ -24,15 +24,19 @@ from receipts.states import CallStatus, Closing, Verdict
 from runs.models import Budget, Run
 from runs.selectors import access_run, open_pause
 from runs.states import OPEN_CONTROL, can_pause, can_raise_cap, can_retry_resume, can_revise_goal, can_settle
+from runtime.registry import agents
 from runtime.services import (
     EvidenceGiven,
     Started,
+    Terms,
     budget_raise,
     call_contradict,
     commitment_withdraw,
     contradiction_settle,
     goal_revise,
+    lines_of,
     obligation_release,
+    run_bind,
     run_end_settled,
     run_pause,
     run_resume,
@@ -149,6 +153,34 @@ def run_goal(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     )
     return act_page(
         request, actor, run, act, lambda reason: goal_revise(actor=actor, run_id=id, goal=goal, reason=reason)
+    )
+
+
+@page
+def run_bind_more(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /runs/<id>/bind/: add constraints and assumptions to a run that no worker holds."""
+    run = access_run(actor=actor, id=id)
+    why = f"The run is {run.status}. It can be bound to more only while no worker holds it and before it has ended."
+    typed = {name: request.POST.get(name, "") for name in ("constraints", "assumptions")}
+    denied = request.POST.getlist("deny")
+    terms = Terms(tuple(lines_of(typed["constraints"])), tuple(lines_of(typed["assumptions"])), tuple(denied))
+    agent = agents().get(run.agent_version.agent.key)
+    act = Act(
+        title="Bind this run to more",
+        template="pages/acts/bind.html",
+        button="Bind it",
+        done="The run is bound to it from the next revision on. Open waits were superseded; they are asked again.",
+        off=off_reason(actor.may(Permission.REVISE), Permission.REVISE, can_revise_goal(run.status), why),
+        facts={
+            "binds": True,
+            "tools": agent.spec.tools if agent else (),
+            "denied": denied,
+            "waits": waits_to_supersede(run),
+            **typed,
+        },
+    )
+    return act_page(
+        request, actor, run, act, lambda reason: run_bind(actor=actor, run_id=id, terms=terms, reason=reason)
     )
 
 

@@ -5,6 +5,7 @@ transaction of its own after the refused one has ended (ruling 14). Locks go in 
 """
 
 from runtime.descent import Preview
+from runtime.services.bind import run_bind
 from runtime.services.budget import CAP_LIMIT, CapRaised, budget_raise
 from runtime.services.contradict import EvidenceGiven, Flagged, call_contradict, contradiction_settle
 from runtime.services.descend import SuccessorRequest, fork_preview, run_continue, run_fork
@@ -60,6 +61,7 @@ __all__ = [
     "goal_revise",
     "lines_of",
     "obligation_release",
+    "run_bind",
     "run_continue",
     "run_end_settled",
     "run_fork",

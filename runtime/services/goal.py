@@ -13,7 +13,9 @@ from approvals.services import waits_supersede
 from checkpoints.errors import GoalUnchanged, Unreadable
 from checkpoints.selectors import load_head
 from checkpoints.services import (
+    NewCommitment,
     SaveRefused,
+    commitments_accept,
     contract_now,
     goal_store,
     head_lock,
@@ -87,6 +89,28 @@ def _revise(actor: Actor, run_id: UUID, goal: str, reason: str) -> GoalRevised |
     refused = act_refusal(actor, Permission.REVISE, reason) or text_refusal("goal", goal, GOAL_LIMIT, needed=True)
     if refused is not None:
         return refused
+    found = contract_lock(run_id)
+    if isinstance(found, Refused):
+        return found
+    run, position = found
+    if position.snapshot.contract.goal == goal:
+        return GoalUnchanged()
+    notice = f"The goal was revised by a person. Reason: {reason}\nThe goal is now: {goal}"
+    revised = contract_store(
+        actor, run, position, Revision("GOAL_REVISED", "the goal was revised", goal, reason, notice)
+    )
+    detail = {
+        "version": revised.version,
+        "revision": revised.revision,
+        "goal_digest": digest(goal.encode()),
+        "reason_digest": digest(reason.encode()),
+    }
+    audit(actor, "run.revise_goal", "run", run.id, detail)
+    return revised
+
+
+def contract_lock(run_id: UUID) -> tuple[Any, Any] | Refused:
+    """Lock a run that no worker holds for a revision of its contract: (run, position of the head), or why it can't be."""
     lease = lease_lock_any(run_id)
     run = run_lock(run_id)
     if run.status in ENDED_RUN:
@@ -95,27 +119,37 @@ def _revise(actor: Actor, run_id: UUID, goal: str, reason: str) -> GoalRevised |
         return RunHeldByWorker()
     head_lock(run_id)
     try:
-        position = load_head(run)
+        return run, load_head(run)
     except Unreadable as error:
         return RunUnreadable({"found": error.found})
-    if position.snapshot.contract.goal == goal:
-        return GoalUnchanged()
-    return _store_goal(actor, run, position, goal, reason)
 
 
-def _store_goal(actor: Actor, run: Any, position: Any, goal: str, reason: str) -> GoalRevised:
+@dataclass(frozen=True)
+class Revision:
+    """What is revised in a contract: why waits are taken back, the goal from now on, what the model hears, what is added."""
+
+    cause: str
+    why: str
+    goal: str
+    reason: str
+    notice: str
+    commitments: tuple[NewCommitment, ...] = ()
+
+
+def contract_store(actor: Actor, run: Any, position: Any, revised: Revision) -> GoalRevised:
+    """Store the next version of a locked run's contract: waits superseded, then the head moves with trigger INTENT."""
     fence = lease_pass(run.id, actor.label)
-    superseded = waits_supersede(run=run, cause=WakeupCause.INTENT, why="the goal was revised")
+    superseded = waits_supersede(run=run, cause=WakeupCause.INTENT, why=revised.why)
     version = position.snapshot.contract.version + 1
-    goal_store(run=run, version=version, goal=goal, actor=actor.label, reason=reason)
-    notice = f"The goal was revised by a person. Reason: {reason}\nThe goal is now: {goal}"
+    goal_store(run=run, version=version, goal=revised.goal, actor=actor.label, reason=revised.reason)
+    commitments_accept(run=run, commitments=revised.commitments, revision=position.revision + 1)
     turn_no = position.snapshot.turn_no
-    message_seq = message_append(run=run, role="notice", text=notice, after_turn=turn_no)
+    message_seq = message_append(run=run, role="notice", text=revised.notice, after_turn=turn_no)
     snapshot = position.snapshot.model_copy(
         update={
             "revision": position.revision + 1,
             "parent_digest": position.digest,
-            "contract": contract_now(run_id=run.id, goal=goal, version=version),
+            "contract": contract_now(run_id=run.id, goal=revised.goal, version=version),
             "message_seq": message_seq,
             "nonce": token_hex(16),
         }
@@ -123,14 +157,7 @@ def _store_goal(actor: Actor, run: Any, position: Any, goal: str, reason: str) -
     prepared = proved(prepare(Candidate(snapshot, Trigger.INTENT, after=position.snapshot, base=position.parts)))
     saved(snapshot_save(prepared, fence=fence))
     if superseded and run.status == RunStatus.WAITING:
-        run_move(run, RunStatus.QUEUED, cause="GOAL_REVISED", actor=actor.label)
+        run_move(run, RunStatus.QUEUED, cause=revised.cause, actor=actor.label)
         hint_run(run_id=run.id)
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
-    detail = {
-        "version": version,
-        "revision": snapshot.revision,
-        "goal_digest": digest(goal.encode()),
-        "reason_digest": digest(reason.encode()),
-    }
-    audit(actor, "run.revise_goal", "run", run.id, detail)
     return GoalRevised(version, snapshot.revision, superseded)

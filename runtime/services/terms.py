@@ -62,12 +62,21 @@ def commitments_at_start(spec: AgentSpec, terms: Terms, actor: Actor) -> list[Ne
         *(_by_agent(spec, constraint, limit.statement, limit.denies) for limit in spec.constraints),
         *(_by_agent(spec, assumption, statement) for statement in spec.assumptions),
     ]
-    added = [
-        *(_by_person(actor, constraint, statement.strip()) for statement in terms.constraints),
-        *(_by_person(actor, constraint, denial(name), (name,)) for name in terms.denied),
-        *(_by_person(actor, assumption, statement.strip()) for statement in terms.assumptions),
+    return [*declared, *by_person(terms, actor, "start")]
+
+
+def by_person(terms: Terms, actor: Actor, version: str) -> list[NewCommitment]:
+    """The terms of a person as they are stored; `version` says at which occasion they were given."""
+    constraint, assumption = CommitmentKind.CONSTRAINT, CommitmentKind.ASSUMPTION
+    given = [
+        *((constraint, text.strip(), ()) for text in terms.constraints),
+        *((constraint, denial(name), (name,)) for name in terms.denied),
+        *((assumption, text.strip(), ()) for text in terms.assumptions),
     ]
-    return [*declared, *added]
+    return [
+        NewCommitment(kind, statement, SourceKind.PERSON, actor.label, version, denies)
+        for kind, statement, denies in given
+    ]
 
 
 def denial(name: str) -> str:
@@ -79,13 +88,11 @@ def _by_agent(spec: AgentSpec, kind: CommitmentKind, statement: str, denies: tup
     return NewCommitment(kind, statement, SourceKind.AGENT, spec.key, spec.version, denies)
 
 
-def _by_person(actor: Actor, kind: CommitmentKind, statement: str, denies: tuple[str, ...] = ()) -> NewCommitment:
-    return NewCommitment(kind, statement, SourceKind.PERSON, actor.label, "start", denies)
-
-
 def same_terms(run_id: UUID, terms: Terms) -> bool:
     """Whether a run was started with exactly these terms."""
-    given = [row for row in commitments_of(run_id) if row.source_kind == SourceKind.PERSON]
+    given = [
+        row for row in commitments_of(run_id) if row.source_kind == SourceKind.PERSON and row.source_version == "start"
+    ]
     return sorted(row.statement for row in given) == sorted(
         [
             *(text.strip() for text in (*terms.constraints, *terms.assumptions)),

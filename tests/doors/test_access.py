@@ -58,6 +58,7 @@ START = Act(Permission.START, {"agent": "nobody"})
 STOP = Act(Permission.STOP, {"reason": " "})
 PAUSE = Act(Permission.PAUSE, {"reason": " "})
 RESUME = Act(Permission.RESUME, {"reason": "walked"})
+BIND = Act(Permission.REVISE, {"reason": " "})
 SETTLE = Act(Permission.SETTLE, {"reason": " "})
 REVISE = Act(Permission.REVISE, {"reason": " ", "goal": "walked"})
 BUDGET = Act(Permission.BUDGET, {"reason": " ", "unit": "tokens", "cap": 1})
@@ -87,6 +88,7 @@ ROUTES = {
     "run-pause": Route("page", "run", PAUSE),
     "run-retry": Route("page", "run", RESUME),
     "run-settle": Route("page", "run", SETTLE),
+    "run-bind": Route("page", "run", BIND),
     "run-goal": Route("page", "run", REVISE),
     "run-budget": Route("page", "run", BUDGET),
     "run-continue": Route("page", "run", SUCCEED),
@@ -116,6 +118,7 @@ ROUTES = {
     "api:run-pause": Route("api", "run", PAUSE),
     "api:run-resume": Route("api", "run", RESUME),
     "api:run-settle": Route("api", "run", SETTLE),
+    "api:run-terms": Route("api", "run", BIND),
     "api:run-goal": Route("api", "run", REVISE),
     "api:run-budget": Route("api", "run", BUDGET),
     "api:run-continue": Route("api", "run", SUCCEED),
@@ -180,6 +183,7 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("runs", "pause"): Verb("run", ("--reason", " "), Permission.PAUSE),
     ("runs", "resume"): Verb("run", ("--reason", "walked"), Permission.RESUME),
     ("runs", "settle"): Verb("run", ("--reason", " "), Permission.SETTLE),
+    ("runs", "bind"): Verb("run", ("--reason", " "), Permission.REVISE),
     ("runs", "revise-goal"): Verb("run", ("--reason", " ", "--goal", "walked"), Permission.REVISE),
     ("runs", "raise-cap"): Verb("run", ("--unit", "tokens", "--cap", "1", "--reason", " "), Permission.BUDGET),
     ("runs", "continue"): Verb("run", ("--reason", " "), Permission.START),

@@ -309,6 +309,18 @@ def test_a_run_accepts_terms_which_are_listed_and_withdrawn_once(doors: Doors) -
     assert problem(doors.start(form(deny=["unheard_of"])), 400, "INVALID")["facts"]["field"] == "deny"
 
 
+def test_a_run_under_way_is_bound_to_more(doors: Doors) -> None:
+    wait = doors.waiting()
+    said = {"constraint": ["Be brief."], "deny": ["publish_report"], "reason": "asked for less"}
+    bound = doors.api("POST", f"/runs/{wait.run_id}/terms/", said).json()
+    assert [(row["statement"], row["accepted_revision"]) for row in bound["commitments"][-2:]] == [
+        ("Be brief.", wait.checkpoint_revision + 1),
+        ("Do not call publish_report.", wait.checkpoint_revision + 1),
+    ]
+    assert (bound["waits"][0]["status"], len(bound["goals"])) == ("SUPERSEDED", 2)
+    problem(doors.api("POST", f"/runs/{wait.run_id}/terms/", {"reason": "nothing"}), 400, "INVALID")
+
+
 def test_a_held_run_says_what_can_be_done_and_is_settled(doors: Doors) -> None:
     run = doors.unknown().run_id
     shown = doors.api("GET", f"/runs/{run}/").json()

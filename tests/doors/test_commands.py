@@ -152,6 +152,12 @@ def test_a_cap_is_raised(doors: Doors) -> None:
     assert refused(manage(*raising, "--cap", "9000000"), "CAP_NOT_HIGHER")["facts"]["cap"] == 9_000_000
 
 
+def test_a_run_under_way_is_bound_to_more(doors: Doors) -> None:
+    run = doors.waiting().run_id
+    ran = manage("runs", "bind", run, "--constraint", "Be brief.", "--reason", "asked for less", *AS, "--json")
+    assert (ran.code, ran.json["commitments"][-1]["statement"]) == (0, "Be brief.")
+
+
 def test_a_run_is_settled(doors: Doors) -> None:
     run = doors.waiting().run_id
     ran = manage("runs", "show", run, *AS)

@@ -13,15 +13,24 @@ from approvals.errors import GroundWithdrawn
 from approvals.models import Wait
 from approvals.services import Decided
 from checkpoints.errors import CommitmentGone
-from checkpoints.models import Checkpoint, Commitment
+from checkpoints.models import Checkpoint, Commitment, Intent
 from checkpoints.selectors import load_head
 from receipts.models import ModelCall
-from runs.errors import KeyReused
+from runs.errors import KeyReused, RunEnded, RunHeldByWorker
 from runs.models import Refusal, Wakeup
 from runtime.contracts import Constraint, ToolRetryable
 from runtime.loop import drive
 from runtime.registry import agents
-from runtime.services import Started, StartRequest, Terms, Withdrawn, commitment_withdraw, run_start
+from runtime.services import (
+    GoalRevised,
+    Started,
+    StartRequest,
+    Terms,
+    Withdrawn,
+    commitment_withdraw,
+    run_bind,
+    run_start,
+)
 from runtime.tasks import sweep
 from tests.agents import SCRIPT, Bound, calls, went_well
 from tests.engine.engine import At, Engine, call_named, open_wait, people, run_now, sql
@@ -304,3 +313,63 @@ def test_the_same_difference_is_said_once_and_another_one_again(
 def test_terms_of_a_person_are_no_drift(engine: Engine) -> None:
     drive(started(engine, agent="bound"))
     assert not Refusal.objects.exists()
+
+
+# ── bound to more under way ──────────────────────────────────────────────────
+
+
+def bind(engine: Engine, run_id: UUID, terms: Terms = TERMS, by: str = "otto", reason: str = "it came up") -> Any:
+    return run_bind(actor=engine.person(by), run_id=run_id, terms=terms, reason=reason)
+
+
+def test_a_run_under_way_is_bound_to_more_as_a_version_of_its_contract(engine: Engine) -> None:
+    """C-013: accepted at the revision at which it was accepted; the wait is asked again there."""
+    run_id = engine.run(calls(("once", "a")), calls(("note", "b")))
+    wait = open_wait(run_id)
+    before = load_head(run_now(run_id))
+    outcome = bind(engine, run_id)
+    assert outcome == GoalRevised(version=2, revision=before.revision + 1, superseded=1)
+    contract = load_head(run_now(run_id)).snapshot.contract
+    assert (contract.version, contract.goal) == (2, before.snapshot.contract.goal)
+    added, denial = contract.constraints
+    assert (added.statement, added.source_ref, added.source_version) == (
+        "Read only on prod.",
+        "person:otto-north",
+        "contract-2",
+    )
+    assert (denial.accepted_revision, contract.assumptions[0].statement) == (before.revision + 1, "The fund is open.")
+    wait.refresh_from_db()
+    assert (wait.status, wait.status_reason) == ("SUPERSEDED", "the run was bound to more")
+    assert Intent.objects.get(run_id=run_id, version=2).reason == "it came up"
+    assert ("run.bind", "person:otto", None) in engine.audited()
+    drive(run_id)
+    engine.approve(run_id)
+    drive(run_id)
+    assert (call_named(run_id, "b").status, run_now(run_id).status) == ("DENIED", "COMPLETED")
+    request = SCRIPT.requests[-1]
+    assert request.constraints == ("Read only on prod.", "Do not call note.")
+    assert any("Read only on prod. (constraint)" in message.get("text", "") for message in request.history)
+
+
+def test_a_run_is_not_bound_without_words_by_nobody_who_may_or_after_its_end(engine: Engine, wait: Wait) -> None:
+    assert isinstance(bind(engine, wait.run_id, Terms()), Invalid)
+    assert isinstance(bind(engine, wait.run_id, Terms(denied=("unheard_of",))), Invalid)
+    assert isinstance(bind(engine, wait.run_id, by="ann"), NotAllowed)
+    assert isinstance(bind(engine, wait.run_id, reason=" "), Invalid)
+    with pytest.raises(NotFound):
+        bind(Engine(people("south")), wait.run_id, by="olga")
+    assert not Commitment.objects.exists()
+    engine.stop(wait.run_id)
+    assert isinstance(bind(engine, wait.run_id), RunEnded)
+
+
+def test_a_run_that_is_held_by_a_worker_is_not_bound(engine: Engine) -> None:
+    run_id = engine.start()
+    sql("UPDATE runs_lease SET fence = 1, owner = 'w', expires_at = clock_timestamp() + interval '1 hour'")
+    assert isinstance(bind(engine, run_id), RunHeldByWorker)
+
+
+def test_the_key_of_a_run_that_was_bound_to_more_still_gives_it(engine: Engine) -> None:
+    first = start(engine, key="k")
+    bind(engine, first.run_id, Terms(assumptions=("It rains.",)))
+    assert start(engine, key="k") == Started(first.run_id, new=False)

@@ -104,6 +104,19 @@ def test_withdrawing_a_constraint(mo: Member, viewer: Member) -> None:
     assert "Withdraw…" not in html
 
 
+def test_binding_a_run_keeps_what_was_typed(mo: Member, viewer: Member) -> None:
+    told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
+    url = f"/runs/{told.run.id}/bind/"
+    assert 'name="deny" value="publish_report"' in mo.get(url)
+    answer = mo.client.post(url, {"constraints": "Be <b>brief</b>.", "deny": ["publish_report"], "reason": ""})
+    html = answer.content.decode()
+    assert answer.status_code == 400
+    assert "Be &lt;b&gt;brief&lt;/b&gt;.</textarea>" in html
+    assert 'value="publish_report" checked' in html
+    assert "Your roles do not hold" in viewer.get(url)
+    assert viewer.client.post(url, {"constraints": "x", "reason": "x"}).status_code == 403
+
+
 def test_revising_the_goal_shows_the_old_one_and_keeps_the_new_one(mo: Member) -> None:
     told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
     url = f"/runs/{told.run.id}/goal/"

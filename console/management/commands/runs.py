@@ -23,6 +23,7 @@ from runtime.services import (
     Upload,
     budget_raise,
     goal_revise,
+    run_bind,
     run_end_settled,
     run_pause,
     run_resume,
@@ -81,7 +82,7 @@ def seconds(text: str) -> float:
 
 class Command(Noun):
     help = (
-        "Runs: start, list, show, await, stop, resume, settle, revise-goal, raise-cap, continue, fork, preview-fork, replay, "
+        "Runs: start, list, show, await, stop, resume, settle, revise-goal, bind, raise-cap, continue, fork, preview-fork, replay, "
         "migrate, repin."
     )
     noun: ClassVar[str] = "run"
@@ -104,6 +105,8 @@ class Command(Noun):
         self._add_act("settle", self.settle, "End a run that no worker holds, by what is known.")
         revising = self._add_act("revise-goal", self.revise_goal, "Revise the goal of a run that no worker holds.")
         revising.add_argument("--goal", required=True, help="the new goal, in words")
+        binding = self._add_act("bind", self.bind, "Bind a run that no worker holds to more.")
+        self._add_terms(binding)
         raising = self._add_act("raise-cap", self.raise_cap, "Raise the cap of one unit of a run's budget.")
         raising.add_argument("--unit", required=True, choices=list(BudgetUnit), help="what is capped")
         raising.add_argument("--cap", type=int, required=True, help="the new, higher cap in that unit")
@@ -133,8 +136,11 @@ class Command(Noun):
         starting.add_argument("--thread", default="", help="the thread that the run continues (one of its own)")
         starting.add_argument("--workspace", default="", help="the title of a long research that the run adds to")
         starting.add_argument("--key", help="a key of your own: asking again with it gives the same run")
+        self._add_terms(starting)
+
+    def _add_terms(self, parser: ArgumentParser) -> None:
         for name, help in TERM_HELP.items():
-            starting.add_argument(f"--{name}", action="append", default=[], help=f"{help}; may stand often")
+            parser.add_argument(f"--{name}", action="append", default=[], help=f"{help}; may stand often")
 
     def _add_act(self, name: str, act: Any, help: str) -> ArgumentParser:
         parser = self.verb(name, act, help)
@@ -196,6 +202,11 @@ class Command(Noun):
 
     def revise_goal(self, asked: Asked) -> Shown | Refused:
         outcome = goal_revise(actor=asked.actor, run_id=asked["id"], goal=asked["goal"], reason=asked["reason"])
+        return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
+
+    def bind(self, asked: Asked) -> Shown | Refused:
+        terms = Terms(*(tuple(asked[name]) for name in TERM_HELP))
+        outcome = run_bind(actor=asked.actor, run_id=asked["id"], terms=terms, reason=asked["reason"])
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
 
     def raise_cap(self, asked: Asked) -> Shown | Refused:
