@@ -24,11 +24,14 @@ class NotCanonical(ValueError):
     """The value can't be written as canonical JSON. The message names the path and the reason."""
 
 
-def canonical(value: Any) -> bytes:
-    """The canonical bytes of a JSON value. Raises NotCanonical."""
+def canonical(value: Any, *, max_bytes: int | None = None) -> bytes:
+    """The canonical bytes of a JSON value, at most so many. Raises NotCanonical."""
     if check(value):
-        return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
-    return rfc8785.dumps(value)
+        plain = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+    else:
+        plain = rfc8785.dumps(value)
+    _check_size(plain, max_bytes)
+    return plain
 
 
 def digest(data: bytes) -> str:
@@ -39,8 +42,7 @@ def digest(data: bytes) -> str:
 def parse(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     """Parse JSON strictly. Raises NotCanonical."""
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if len(raw) > max_bytes:
-        raise NotCanonical(f"$: {len(raw)} bytes, at most {max_bytes}")
+    _check_size(raw, max_bytes)
     try:
         value = json.loads(raw.decode("utf-8"), object_pairs_hook=_object, parse_int=_integer)
     except RecursionError as error:
@@ -88,6 +90,11 @@ def idempotency_key(*, run_id: UUID, step_name: str, args: dict[str, Any]) -> st
 def intent_key(*, step_name: str, args: dict[str, Any]) -> str:
     """The same without the run: finds one intent again in a continued, forked or child run."""
     return digest(canonical({"v": 1, "step_name": step_name, "args": args}))
+
+
+def _check_size(data: bytes, max_bytes: int | None) -> None:
+    if max_bytes is not None and len(data) > max_bytes:
+        raise NotCanonical(f"$: {len(data)} bytes, at most {max_bytes}")
 
 
 def _check_text(text: str, path: str) -> None:

@@ -19,7 +19,7 @@ from checkpoints.envelope import secret_in
 from receipts.selectors import RunKeys
 from receipts.statements import NewCall, NewProposal
 from receipts.states import AttemptOutcome, Disposition
-from runs.canonical import NotCanonical, canonical, check, digest, idempotency_key, intent_key
+from runs.canonical import MAX_BYTES, NotCanonical, canonical, digest, idempotency_key, intent_key
 from runs.faults import reach
 from runtime.contracts import (
     AgentSpec,
@@ -48,6 +48,7 @@ logger = logging.getLogger(__name__)
 REFUSAL_LIMIT = 500
 CALLS_PER_TURN = 64
 STEP_NAME_LIMIT = 200
+ANSWER_BYTES = 8 * MAX_BYTES  # what a tool, a probe or a model may answer at most
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def _complete(
     found = secret_in(step_name)
     if found:
         raise _Unusable(f"the step name looks like a {found}, which may not be stored; name the step without it")
-    return args, canonical(args.model_dump(mode="json")), step_name
+    return args, canonical(args.model_dump(mode="json"), max_bytes=MAX_BYTES), step_name
 
 
 def base_step(tool: Tool, args: Arguments) -> str:
@@ -216,7 +217,7 @@ def _run(tool: Tool, context: ToolContext, args: Arguments) -> Tried:
     try:
         outcome = tool.run(context, args)
         reach("after_response", tool.key)
-        return Tried(outcome=outcome, value=canonical(outcome.value))
+        return Tried(outcome=outcome, value=canonical(outcome.value, max_bytes=ANSWER_BYTES))
     except ToolFailed as error:
         return Tried(failed=_said(error), final_as=error.outcome)
     except ToolRetryable as error:
@@ -235,7 +236,7 @@ def try_probe(tool: Tool, context: ToolContext, args: Arguments) -> ToolOutcome 
     try:
         found = tool.probe(context, args)
         if isinstance(found, ToolOutcome):
-            check(found.value)
+            canonical(found.value, max_bytes=ANSWER_BYTES)
     except Exception:
         logger.exception("the probe of %s broke off", tool.key)
         return None
@@ -266,7 +267,8 @@ def _ask(gateway: Gateway, request: ModelRequest) -> Asking:
     try:
         turn = gateway.ask(request)
         proposals = [{"tool": call.tool, "arguments": call.arguments} for call in turn.proposals]
-        return Asking(turn=turn, body=canonical({"text": turn.text, "proposals": proposals}))
+        body = canonical({"text": turn.text, "proposals": proposals}, max_bytes=ANSWER_BYTES)
+        return Asking(turn=turn, body=body)
     except ModelRetryable as error:
         return Asking(again=_said(error), retry_after=error.retry_after)
     except ModelUnknown as error:

@@ -23,7 +23,7 @@ from accounts.states import Actor, Role
 from runs.consumers.hub import MEMORY_SECONDS, Hub
 from runs.consumers.live import MAX_TOPICS
 from runs.models import Run
-from runtime.services import Started, StartRequest, Upload, run_start
+from runtime.services import Started, StartRequest, StopState, Upload, run_start, run_stop
 from tests.doors.world import ALDER, ALL, BIRCH
 from tests.services import Services, cloned_database
 from tests.stack import Stack
@@ -163,6 +163,28 @@ def notify(run: Run) -> None:
     with connection.cursor() as cursor:
         payload = json.dumps({"tenant": str(run.tenant_id), "run": str(run.id)})
         cursor.execute("SELECT pg_notify('signalbox', %s)", [payload])
+
+
+# ── a tab that goes away ──
+
+
+def test_b59_a_tab_that_is_closed_changes_nothing_of_its_run(site: Site) -> None:
+    """Only a stop stops a run; the browser's own end is nobody's wish."""
+    run = site.run()
+    before = run.transitions.count()
+    tab = site.open()
+    tab.subscribe(f"run:{run.id}")
+    tab.socket.close()
+    later = site.open()
+    later.subscribe(f"run:{run.id}")
+    notify(run)
+    assert later.topic() == f"run:{run.id}"
+    run.refresh_from_db()
+    assert (run.status, run.transitions.count(), run.controls.exists()) == ("QUEUED", before, False)
+    actor = Actor(site.tenant.id, site.person.user.username, frozenset(site.person.roles))
+    assert isinstance(run_stop(actor=actor, run_id=run.id, reason="enough"), StopState)
+    run.refresh_from_db()
+    assert run.status == "CANCELLED"
 
 
 # ── hints ──
