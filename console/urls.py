@@ -48,6 +48,7 @@ urlpatterns = [
     path("reports/", report_list, name="reports"),
     path("reports/<uuid:id>/", report_page, name="report"),
     path("reports/<uuid:id>/<int:version>.md", report_download, name="report-download"),
+    path("calls/<uuid:id>/repeat/", lineage.repeat_page, name="call-repeat"),
     path("calls/<uuid:id>/contradict/", acts.call_flag, name="call-contradict"),
     path("contradictions/<uuid:id>/close/", acts.contradiction, name="contradiction-close"),
     path("workspaces/", memory.workspace_list, name="workspaces"),

@@ -28,6 +28,18 @@ class RetryNeedsApprover(Refused):
     status = 403
 
 
+class NothingToRepeat(Refused):
+    """Nothing was changed. {step} is {status}; only an effect that has happened can be had a second time."""
+
+    code = "NOTHING_TO_REPEAT"
+
+
+class RepeatGranted(Refused):
+    """Nothing was changed. {by} has asked for a second effect of {step} already, at {at}."""
+
+    code = "REPEAT_GRANTED"
+
+
 class RetryOnEndedRun(Refused):
     """Nothing was stored. The run has ended, so the call can't be sent again; say whether it happened without a retry."""
 

@@ -26,6 +26,7 @@ from receipts.models import (
     Report,
     ReportVersion,
     Result,
+    SecondEffect,
     ToolCall,
 )
 from receipts.states import (
@@ -239,12 +240,14 @@ class RunKeys:
 
     `live`: the calls that were sent, or may still be sent (ruling 6). `given_up`: those of unknown outcome that the run
     went on without; they are refused to the model (ruling 33). `carried`: by intent key, what the run's source has read.
+    `granted`: the intents of which a person wants a second effect.
     """
 
     live: dict[str, UUID]
     given_up: frozenset[str]
     ordinal: int
     carried: dict[str, UUID] = field(default_factory=dict)
+    granted: frozenset[str] = frozenset()
 
 
 def run_keys(*, run_id: UUID, results: Sequence[UUID] = ()) -> RunKeys:
@@ -255,8 +258,14 @@ def run_keys(*, run_id: UUID, results: Sequence[UUID] = ()) -> RunKeys:
         live={row.idempotency_key: row.id for row in rows if row.status in LIVE_CALL and row not in unknown},
         given_up=frozenset(row.idempotency_key for row in unknown),
         ordinal=max((row.ordinal for row in rows), default=0),
+        granted=_granted_intents(run_id),
         carried=_carried_reads(set(results) - {row.id for row in rows}),
     )
+
+
+def _granted_intents(run_id: UUID) -> frozenset[str]:
+    lineage = Run.objects.filter(id=run_id).values("lineage_id")
+    return frozenset(SecondEffect.objects.filter(lineage_id__in=lineage).values_list("intent_key", flat=True))
 
 
 def _carried_reads(ids: set[UUID]) -> dict[str, UUID]:

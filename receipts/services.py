@@ -23,6 +23,7 @@ from receipts.models import (
     Report,
     ReportVersion,
     Result,
+    SecondEffect,
     ToolCall,
 )
 from receipts.selectors import accepted_outcome, result_bytes
@@ -157,6 +158,25 @@ def claim_take(call: ToolCall, *, lineage_id: UUID) -> UUID | None:
         if holder is not None:
             return None if holder == call.id else holder
     raise RuntimeError(f"the claim of call {call.id} was released")
+
+
+def second_effect_of(call: ToolCall, *, lineage_id: UUID) -> SecondEffect | None:
+    """The leave that a person has given for another effect of a call's intent, or None."""
+    return SecondEffect.objects.filter(
+        tenant_id=call.tenant_id, lineage_id=lineage_id, intent_key=call.intent_key
+    ).first()
+
+
+def second_effect_grant(call: ToolCall, *, lineage_id: UUID, actor: str, reason: str) -> None:
+    """Give leave for another effect of a call's intent, once, with the call locked."""
+    SecondEffect.objects.create(
+        tenant_id=call.tenant_id,
+        lineage_id=lineage_id,
+        intent_key=call.intent_key,
+        tool_call=call,
+        granted_by=actor,
+        reason=reason,
+    )
 
 
 def call_reuse(call: ToolCall, other: ToolCall) -> Result:

@@ -6,7 +6,7 @@ A host never writes a row. It says what one try gave; the loop records it.
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -117,6 +117,7 @@ def _bind(
             raise _Unusable(f"unknown tool {proposed.tool}")
         args, plain, step_name = _complete(tool, proposed, results, epochs)
         value = args.model_dump(mode="json")
+        step_name = _granted_step(step_name, value, keys.granted)
         key = idempotency_key(run_id=run_id, step_name=step_name, args=value)
         if key in keys.given_up:
             raise _Unusable(f"{step_name} was sent, and nobody knows whether it happened; it will not be sent again")
@@ -170,6 +171,15 @@ def _complete(
     if found:
         raise _Unusable(f"the step name looks like a {found}, which may not be stored; name the step without it")
     return args, canonical(args.model_dump(mode="json"), max_bytes=MAX_BYTES), step_name
+
+
+def _granted_step(step_name: str, value: dict[str, Any], granted: Collection[str]) -> str:
+    """The step with the epoch that a person has given it by asking for a second effect, or a third (T07)."""
+    named, epoch = step_name, 1
+    while intent_key(step_name=named, args=value) in granted:
+        epoch += 1
+        named = f"{step_name}#{epoch}"
+    return named
 
 
 def base_step(tool: Tool, args: Arguments) -> str:

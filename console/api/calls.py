@@ -14,7 +14,7 @@ from console.api.view import ApiView, answer, operation, paged
 from console.records.calls import CallDetail, CallRecord, call_rows, call_with_parts
 from receipts.selectors import access_call, calls_visible
 from receipts.states import CallStatus, FollowUp, Verdict
-from runtime.services import VerdictRequest, call_reconcile
+from runtime.services import VerdictRequest, call_reconcile, effect_repeat
 
 NEWEST_FIRST = Order(("created_at", "id"))
 
@@ -62,6 +62,23 @@ class OneCall(ApiView):
     def get(self, request: Request, id: UUID) -> Response:
         """The call with each try, its result and effect, and every verdict on it."""
         return Response(shown_call(self.actor, id))
+
+
+class RepeatBody(Strict):
+    """Why it shall happen once more."""
+
+    reason = Text()
+
+
+class CallRepeat(ApiView):
+    """A second effect."""
+
+    @operation("calls_repeat", CallDetail, body=RepeatBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Let the next proposal of this step and these arguments be a call of its own, in every run of the lineage."""
+        said = read(RepeatBody, request.data)
+        outcome = effect_repeat(actor=self.actor, call_id=id, reason=said["reason"])
+        return answer(outcome, lambda: shown_call(self.actor, id))
 
 
 class CallVerdict(ApiView):

@@ -11,12 +11,15 @@ from accounts.states import Actor, Permission
 from checkpoints.selectors import current_intent, head_of
 from console.pages.acts import Act, act_page, off_reason, waits_to_supersede
 from console.pages.room import page, respond
+from receipts.selectors import access_call
+from receipts.states import CallStatus, EffectClass
 from runs.models import Run
 from runs.selectors import access_run, continuation_of
 from runs.states import can_continue, can_revise_goal
 from runtime.services import (
     SuccessorRequest,
     checkpoint_migrate,
+    effect_repeat,
     fork_preview,
     run_continue,
     run_fork,
@@ -86,6 +89,27 @@ def _goal(request: HttpRequest) -> str:
 def _wanted(request: HttpRequest, reason: str) -> SuccessorRequest:
     """What the form asks for. Its key makes a form that is sent twice start one run."""
     return SuccessorRequest(reason=reason, goal=_goal(request), key=request.POST.get("key") or str(uuid4()))
+
+
+@page
+def repeat_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET and POST /calls/<id>/repeat/: ask for a second effect of a call that has happened."""
+    call = access_call(actor=actor, id=id)
+    happened = call.status == CallStatus.SUCCEEDED and call.effect_class != EffectClass.READ_ONLY
+    act = Act(
+        title="Ask for a second effect",
+        template="pages/acts/repeat.html",
+        button="Ask for it once more",
+        done="The next proposal of this step is a call of its own. Policy rules on it like on any other.",
+        off=off_reason(
+            actor.may(Permission.REVISE),
+            Permission.REVISE,
+            happened,
+            f"The call is {call.status}. Only an effect that has happened can be had a second time.",
+        ),
+        facts={"call": call},
+    )
+    return act_page(request, actor, call.run, act, lambda reason: effect_repeat(actor=actor, call_id=id, reason=reason))
 
 
 @page

@@ -1,6 +1,16 @@
 """What happened: model calls, tool calls, attempts, results, effects, verdicts, reports and publications."""
 
-from receipts.models.calls import Attempt, Claim, Effect, ModelCall, Proposal, Reconciliation, Result, ToolCall
+from receipts.models.calls import (
+    Attempt,
+    Claim,
+    Effect,
+    ModelCall,
+    Proposal,
+    Reconciliation,
+    Result,
+    SecondEffect,
+    ToolCall,
+)
 from receipts.models.evidence import Contradiction
 from receipts.models.reports import Publication, Report, ReportVersion
 
@@ -16,5 +26,6 @@ __all__ = [
     "Report",
     "ReportVersion",
     "Result",
+    "SecondEffect",
     "ToolCall",
 ]

@@ -336,3 +336,26 @@ class Claim(models.Model):
 
     def __str__(self) -> str:
         return self.intent_key
+
+
+class SecondEffect(models.Model):
+    """A person's leave for one effect more of an intent that has happened in a lineage: it adds an epoch to its step (T07)."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    lineage_id = models.UUIDField()
+    intent_key = models.CharField(max_length=64)
+    tool_call = models.ForeignKey(ToolCall, on_delete=models.PROTECT, related_name="second_effects")
+    granted_by = models.CharField(max_length=200)
+    reason = models.TextField()
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "lineage_id", "intent_key"], name="second_effect_once"),
+            models.CheckConstraint(condition=~Q(reason=""), name="second_effect_has_reason"),
+        ]
+        triggers: ClassVar = [append_only()]
+
+    def __str__(self) -> str:
+        return self.intent_key

@@ -92,6 +92,7 @@ class ControlRequest(models.Model):
 
     class Meta:
         constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "id"], name="control_in_tenant"),
             one_of("kind", list(ControlKind), "control_kind_known"),
             one_of("status", list(ControlStatus), "control_status_known"),
             models.UniqueConstraint(

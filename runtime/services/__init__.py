@@ -14,6 +14,7 @@ from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
 from runtime.services.pause import PauseState, run_pause
 from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcile
 from runtime.services.release import Released, obligation_release
+from runtime.services.repeat import Repeatable, effect_repeat
 from runtime.services.replay import Replay, ReplayStep, run_replay
 from runtime.services.resume import Resumed, run_resume
 from runtime.services.settle import Settled, run_end_settled
@@ -36,6 +37,7 @@ __all__ = [
     "Preview",
     "Reconciled",
     "Released",
+    "Repeatable",
     "Replay",
     "ReplayStep",
     "Resumed",
@@ -57,6 +59,7 @@ __all__ = [
     "checkpoint_migrate",
     "commitment_withdraw",
     "contradiction_settle",
+    "effect_repeat",
     "fork_preview",
     "goal_revise",
     "lines_of",

@@ -7,6 +7,7 @@ import pytest
 
 from accounts.states import Role
 from approvals.models import Wait
+from receipts.models import SecondEffect, ToolCall
 from runs.models import Run
 from runtime.services import run_stop
 from tests.doors.test_access import browser
@@ -101,3 +102,20 @@ def test_the_pages_continue_fork_and_replay(doors: Doors, stopped: Run) -> None:
     assert "No model and no tool was asked" in client.get(f"{run}replay/").content.decode()
     viewer = browser(f"only-{Role.VIEWER}").get(f"{run}continue/").content.decode()
     assert "Your roles do not hold the permission" in viewer
+
+
+def test_a_second_effect_is_asked_for_on_every_door(doors: Doors, completed: Run) -> None:
+    drafted, published, read = (
+        ToolCall.objects.filter(run=completed, tool=tool).latest("ordinal")
+        for tool in ("send_answer_part", "publish_report", "read_disclosure")
+    )
+    asked = doors.api("POST", f"/calls/{drafted.id}/repeat/", {"reason": "send it again"})
+    assert asked.status_code == 200, asked.content
+    again = doors.api("POST", f"/calls/{drafted.id}/repeat/", {"reason": "send it again"})
+    assert (again.status_code, again.json()["code"]) == (409, "REPEAT_GRANTED")
+    ran = manage("calls", "repeat", str(read.id), "--reason", "again", "--as", OPERATOR, "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (1, "NOTHING_TO_REPEAT")
+    client = browser(OPERATOR)
+    assert "once more" in client.get(f"/calls/{published.id}/").content.decode()
+    assert client.post(f"/calls/{published.id}/repeat/", {"reason": "post it again"}).status_code == 302
+    assert SecondEffect.objects.filter(tool_call__in=[drafted, published]).count() == 2

@@ -37,6 +37,7 @@ from runtime.services import (
     VerdictRequest,
     call_reconcile,
     checkpoint_migrate,
+    effect_repeat,
     goal_revise,
     obligation_release,
     run_continue,
@@ -155,6 +156,9 @@ class Engine:
 
     def repin(self, run_id: UUID, by: str = "otto", reason: str = "it was deployed anew") -> Any:
         return run_repin(actor=self.person(by), run_id=run_id, reason=reason)
+
+    def repeat(self, call: ToolCall, by: str = "otto", reason: str = "they want it twice") -> Any:
+        return effect_repeat(actor=self.person(by), call_id=call.id, reason=reason)
 
     def replay(self, run_id: UUID, by: str = "vera") -> Replay:
         return run_replay(actor=self.person(by), run_id=run_id)

@@ -6,11 +6,13 @@ from uuid import UUID
 
 import pytest
 
+from accounts.errors import Invalid, NotAllowed
+from receipts.errors import NothingToRepeat, RepeatGranted
 from receipts.models import Claim, Effect, Proposal, Result, ToolCall
 from runs.models import Refusal, Wakeup
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
-from runtime.services import Started
+from runtime.services import Repeatable, Started
 from runtime.tasks import sweep
 from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import Engine, attempts_of, call_named, head_of, open_wait, phases, run_now, sql
@@ -273,3 +275,50 @@ def test_without_the_unique_claim_both_would_send_it(engine: Engine, monkeypatch
         sql("DELETE FROM receipts_claim")
         sql("SET session_replication_role = origin")
         sql(definition)
+
+
+# ── a second effect ──────────────────────────────────────────────────────────
+
+
+def test_a_person_may_ask_for_a_second_effect_once(engine: Engine) -> None:
+    """T07: an epoch on the step, so keys and claim of its own; policy asks about it like about any other call."""
+    source = engine.run(calls(("once", "a")), done())
+    engine.approve(source)
+    drive(source)
+    first = call_named(source, "a")
+    assert engine.repeat(first) == Repeatable(first.id, source)
+    again = engine.repeat(first)
+    assert isinstance(again, RepeatGranted) and "otto" in again.sentence
+    run_id = fork(engine, source)
+    drive(run_id)
+    wait = open_wait(run_id)
+    assert wait.tool_call.step_name == "once/a#2"
+    engine.approve(run_id)
+    drive(run_id)
+    assert run_now(run_id).status == "COMPLETED"
+    assert SCRIPT.labels("once") == ["a", "a"]
+    keys = [sent.key for sent in SCRIPT.sent]
+    assert len(set(keys)) == 2
+    third = fork(engine, source)
+    drive(third)
+    assert run_now(third).status == "COMPLETED"
+    assert result_of(ToolCall.objects.get(run_id=third)).source == "REUSED"
+    assert SCRIPT.labels("once") == ["a", "a"]
+
+
+def test_a_live_run_is_told_of_the_second_effect_that_is_wanted(engine: Engine) -> None:
+    run_id = engine.run(calls(("note", "a")), calls(("once", "b")), calls(("note", "a")), done())
+    assert isinstance(engine.repeat(call_named(run_id, "a")), Repeatable)
+    engine.approve(run_id)
+    drive(run_id)
+    assert any("A person wants note/a once more" in m.get("text", "") for m in SCRIPT.requests[2].history)
+    assert SCRIPT.labels("note") == ["a", "a"]
+    assert run_now(run_id).status == "COMPLETED"
+
+
+def test_only_an_effect_that_has_happened_can_be_had_a_second_time(engine: Engine) -> None:
+    run_id = engine.run(calls(("look", "r"), ("once", "a")))
+    for label in ("r", "a"):
+        assert isinstance(engine.repeat(call_named(run_id, label)), NothingToRepeat)
+    assert isinstance(engine.repeat(call_named(run_id, "a"), by="ann"), NotAllowed)
+    assert isinstance(engine.repeat(call_named(run_id, "a"), reason=" "), Invalid)

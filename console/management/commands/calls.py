@@ -9,13 +9,13 @@ from console.records import records_of
 from console.records.calls import CallDetail, CallRecord, call_rows, call_with_parts
 from receipts.selectors import access_call, calls_visible
 from receipts.states import CallStatus, FollowUp, Verdict
-from runtime.services import EvidenceGiven, VerdictRequest, call_contradict, call_reconcile
+from runtime.services import EvidenceGiven, VerdictRequest, call_contradict, call_reconcile, effect_repeat
 
 HEADS = ("ID", "STATUS", "RUN", "STEP", "EFFECT CLASS", "ATTEMPTS")
 
 
 class Command(Noun):
-    help = "Tool calls: list, show, reconcile, contradict."
+    help = "Tool calls: list, show, reconcile, repeat, contradict."
     noun: ClassVar[str] = "call"
 
     def add_verbs(self) -> None:
@@ -32,6 +32,10 @@ class Command(Noun):
         saying.add_argument("--external-ref", default="", help="what the other side calls it")
         then = [FollowUp.RETRY, FollowUp.FAIL]
         saying.add_argument("--then", type=str.upper, choices=then, default=FollowUp.NONE, help="after NOT_EXECUTED")
+
+        repeating = self.verb("repeat", self.repeat, "Ask for a second effect of a call that has happened.")
+        repeating.add_argument("id", type=UUID)
+        repeating.add_argument("--reason", required=True, help="why, in words")
 
         speaking = self.verb("contradict", self.contradict, "Give evidence against what was accepted about a call.")
         speaking.add_argument("id", type=UUID)
@@ -58,6 +62,10 @@ class Command(Noun):
             Verdict(asked["verdict"]), asked["evidence"], asked["external_ref"], FollowUp(asked["then"])
         )
         outcome = call_reconcile(actor=asked.actor, call_id=asked["id"], said=said)
+        return outcome if isinstance(outcome, Refused) else self.show(asked)
+
+    def repeat(self, asked: Asked) -> Shown | Refused:
+        outcome = effect_repeat(actor=asked.actor, call_id=asked["id"], reason=asked["reason"])
         return outcome if isinstance(outcome, Refused) else self.show(asked)
 
     def contradict(self, asked: Asked) -> Shown | Refused:

@@ -33,6 +33,7 @@ def told(shared_engine: Engine) -> Told:
     drive(run_id)
     run = run_now(run_id)
     assert run.status == "COMPLETED"
+    shared_engine.repeat(call_named(run_id, "c"))
     refusal_record(tenant_id=run.tenant_id, run_id=run_id, kind=RefusalKind.STALE_FENCE)
     refused = NotSaved(uuid4(), Trigger.CURSOR, 1, "SCHEMA", "$", "because")
     refused_save_record(refused, tenant_id=run.tenant_id, run_id=run_id, fence=1)

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.keys import new_id
 from approvals.models import Decision, Wait
-from checkpoints.models import Commitment, Head, Obligation
+from checkpoints.models import Commitment, Head, Lapse, Obligation
 from receipts.models import Contradiction, Publication, ReportVersion, ToolCall
 from runs.models import ControlRequest, MemoryItem, Run, Thread, Workspace, WorkspaceProgress
 from runs.states import ENDED_RUN
@@ -182,7 +182,18 @@ class Told:
             workspace=workspace, version=1, sha256=DIGEST, report_version_id=new_id(), **body
         )
 
-    def another_stop(self, status: str) -> ControlRequest:
+    def lapse(self) -> Lapse:
+        """What the run's call observed has lapsed."""
+        return Lapse.objects.create(
+            tool_call=self.call,
+            tenant_id=self.run.tenant_id,
+            run=self.run,
+            step_name=self.call.step_name,
+            observed_at=timezone.now(),
+            half_life_seconds=1,
+        )
+
+    def another_stop(self, status: str, **differently: Any) -> ControlRequest:
         """A stop of the run in a state."""
         return made(
             ControlRequest,
@@ -191,6 +202,7 @@ class Told:
             status=status,
             adopted_at=timezone.now(),
             settled_at=timezone.now() if status in ("SETTLED", "MOOT") else None,
+            **differently,
         )
 
     def run_with_head_in(self, phase: str) -> Run:

@@ -21,6 +21,7 @@ APPEND_ONLY = {
     "receipts_reconciliation",
     "receipts_reportversion",
     "receipts_result",
+    "receipts_secondeffect",
     "runs_agentversion",
     "runs_artifact",
     "runs_budgetentry",

@@ -236,6 +236,7 @@ def targets(foreign: Told) -> dict[str, UUID]:
         "runs_agent": agent.id,
         "runs_thread": foreign.another_run().thread_id,
         "runs_run": foreign.another_run().id,
+        "runs_controlrequest": foreign.another_stop("SETTLED").id,
         "runs_workspace": Workspace.objects.create(tenant=foreign.run.tenant, title="theirs").id,
         "receipts_toolcall": foreign.another_call().id,
         "receipts_report": report.id,
@@ -255,6 +256,8 @@ def test_a_row_that_names_an_object_of_another_tenant_is_refused(told: Told, for
     told.another_obligation("OPEN")
     told.fork(), told.child(), told.continuation(), told.another_flag()
     told.remember()
+    told.lapse()
+    told.another_stop("SETTLED", cascade_of=told.another_stop("SETTLED"))
     for name, table, column, target in keys:
         connection.check_constraints()
         sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")  # what is frozen is another test
