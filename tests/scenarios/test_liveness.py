@@ -9,6 +9,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
+from receipts.models import ToolCall
 from runs.models import RunTransition
 from runs.selectors import database_now
 from runtime.liveness.lock import CLASS, LivenessLock
@@ -68,11 +69,15 @@ def locks(which: str) -> int:
 
 def hang_in_the_sheet(world: World) -> tuple[UUID, int]:
     """A run whose call to the sheet hangs, and the pool process that waits for its answer."""
-    world.tell_outside(mode="hang", **{"for": "reference"})
+    world.tell_outside(mode="hang", times=1, **{"for": "reference"})
     run_id = world.start_run()
-    world.wait_held("reference")
-    world.tell_outside(mode="ok", times=None, **{"for": "reference"})
+    wait_until(lambda: was_read(world, run_id), "the sheet was read, and keeps its answer to itself")
     return run_id, int(str(Records(run_id).lease.owner).rpartition("-")[2])
+
+
+def was_read(world: World, run_id: UUID) -> bool:
+    call = ToolCall.objects.filter(run_id=run_id, tool=READ).first()
+    return call is not None and world.readings(call) > 0
 
 
 def taken_over(run_id: UUID) -> datetime:
@@ -114,6 +119,7 @@ def test_a_frozen_process_keeps_its_lease_and_a_dead_one_beside_it_does_not(watc
     assert lease.expires_at is not None
     assert (lease.fence, lease.expires_at > database_now()) == (1, True)
     os.kill(frozen, signal.SIGCONT)
+    watched.tell_outside(mode="ok", **{"for": "reference"})  # lets it have its answer
     for run_id, takeovers in ((frozen_run, 0), (dead_run, 1)):
         watched.finish(run_id)
         assert Records(run_id).run.takeovers == takeovers
