@@ -4,6 +4,7 @@ import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -574,3 +575,43 @@ def test_the_openapi_document_is_made_of_the_code(doors: Doors) -> None:
     assert "/api/v1/waits/{id}/decide/" in document["paths"]
     call_command("spectacular", "--validate", "--fail-on-warn", stdout=io.StringIO())
     problem(Client().get("/api/v1/schema/"), 401, "NOT_SIGNED_IN")
+
+
+def test_evidence_against_a_verdict_is_flagged_and_closed_over_http(doors: Doors) -> None:
+    call = doors.unknown()
+    retry = {"verdict": "NOT_EXECUTED", "evidence": "The wiki shows nothing.", "then": "RETRY"}
+    assert doors.api("POST", f"/calls/{call.id}/reconcile/", retry).status_code == 200
+    said = {"says": "EXECUTED", "evidence": "It is there after all.", "external_ref": "post-7"}
+    shown = doors.api("POST", f"/calls/{call.id}/contradict/", said).json()
+    [flag] = shown["contradictions"]
+    assert (flag["accepted"], flag["says"], flag["origin"], flag["closing"]) == (
+        "NOT_EXECUTED",
+        "EXECUTED",
+        "HUMAN",
+        None,
+    )
+    again = doors.api("POST", f"/calls/{call.id}/contradict/", said)
+    problem(again, 409, "NOTHING_CONTRADICTED")
+    listed = doors.api("GET", "/contradictions/?open=true").json()["results"]
+    assert flag["id"] in [one["id"] for one in listed]
+    path = f"/contradictions/{flag['id']}/close/"
+    by_reconciler = doors.api("POST", path, {"closing": "SEND_AGAIN", "reason": "x"}, by="only-reconciler")
+    problem(by_reconciler, 403, "RETRY_NEEDS_APPROVER")
+    closed = doors.api("POST", path, {"closing": "DO_NOT_SEND", "reason": "I looked again."}).json()
+    assert (closed["closing"], closed["closed_by"]) == ("DO_NOT_SEND", "person:operator")
+    problem(doors.api("POST", path, {"closing": "NOTED", "reason": "x"}), 409, "CONTRADICTION_CLOSED")
+
+
+def test_workspaces_and_memory_are_read_over_http(doors: Doors) -> None:
+    started = doors.start(
+        {"agent": "evidence_search", "claims": "The first claim here.", "workspace": "A grid of lines"}
+    )
+    run_id = started.json()["id"]
+    workspace = started.json()["workspace"]
+    assert doors.api("GET", f"/workspaces/{workspace}/progress/").json() == []
+    drive(UUID(run_id))
+    [progress] = doors.api("GET", f"/workspaces/{workspace}/progress/").json()
+    assert (progress["version"], progress["run"]) == (1, run_id)
+    assert progress["questions"][0]["text"] == "The first claim here."
+    assert workspace in [one["id"] for one in doors.api("GET", "/workspaces/").json()["results"]]
+    assert doors.api("GET", "/memory/?subject=nothing").json()["results"] == []

@@ -445,3 +445,29 @@ def test_the_audit_chain_can_be_walked_and_a_change_is_named(doors: Doors) -> No
     broken = manage("audit", "verify", "--as", "only-auditor", "--json")
     assert (broken.code, broken.json["error"]["code"]) == (1, "CHAIN_BROKEN")
     assert "event 1" in broken.err
+
+
+def test_a_flag_is_raised_listed_and_closed_by_command(doors: Doors) -> None:
+    call = doors.unknown()
+    verdict = ("--verdict", "NOT_EXECUTED", "--then", "RETRY", "--evidence", "Nothing is there.")
+    assert manage("calls", "reconcile", call.id, *verdict, *AS).code == 0
+    said = ("--says", "EXECUTED", "--evidence", "It is there after all.")
+    shown = manage("calls", "contradict", call.id, *said, *AS)
+    assert shown.code == 0 and "HUMAN says EXECUTED (open)" in shown.out
+    refused(manage("calls", "contradict", call.id, *said, *AS, "--json"), "NOTHING_CONTRADICTED")
+    flags = manage("contradictions", "list", "--open", *AS, "--json").json
+    [flag] = [one for one in flags if one["call"] == str(call.id)]
+    assert flag["step"] in manage("contradictions", "list", *AS).out
+    closing = ("contradictions", "close", flag["id"], "--how", "do_not_send", "--reason", "I looked again.", *AS)
+    assert "DO_NOT_SEND" in manage(*closing).out
+    refused(manage(*closing, "--json"), "CONTRADICTION_CLOSED")
+
+
+def test_workspaces_and_memory_are_read_by_command(doors: Doors) -> None:
+    start = ("runs", "start", "evidence_search", "--text", "claims=The first claim here.", "--workspace", "A grid")
+    run = manage(*start, *AS, "--json").json
+    drive(UUID(run["id"]))
+    assert "A grid" in manage("workspaces", "list", *AS).out
+    assert "The first claim here." in manage("workspaces", "show", run["workspace"], *AS).out
+    assert manage("workspaces", "show", run["workspace"], *AS, "--json").json[0]["version"] == 1
+    assert manage("memory", "list", "--subject", "nothing", *AS).out.strip() == "Nothing is remembered."

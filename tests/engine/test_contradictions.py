@@ -1,14 +1,16 @@
 """Evidence against what was accepted raises a flag, keeps a retry from being sent, and flips nothing (T29, T38)."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 
 from accounts.errors import Refused
 from receipts.models import Contradiction, Publication, Reconciliation, Result, ToolCall
+from receipts.services import Against, call_lock, contradiction_raise
 from receipts.states import Closing, EvidenceSource, Verdict
 from runs.models import Refusal
 from runtime.contracts import ToolContext, ToolFailed, ToolOutcome, ToolRetryable, ToolUnknown
@@ -16,6 +18,7 @@ from runtime.loop import drive
 from runtime.services import EvidenceGiven, Flagged, call_contradict, contradiction_settle
 from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine, attempts_of, call_named, expire_lease, run_now, sql
+from tests.engine.races import Aside, gate_at, together
 
 TOKEN = "ghp_" + "a1B2" * 10
 UNKNOWN = ToolUnknown("no answer")
@@ -384,3 +387,64 @@ def test_a_not_now_without_a_doubt_is_tried_again_at_any_time(engine: Engine) ->
     SCRIPT.do("a", old, went_well("a"))
     drive(run_id)
     assert (run_now(run_id).status, SCRIPT.labels("again")) == ("COMPLETED", ["a", "a"])
+
+
+# ── races ────────────────────────────────────────────────────────────────────
+
+
+def test_a_flag_that_is_being_raised_keeps_the_retry_that_waits_for_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker has looked and is about to send; the flag is committed first; the statement reads the call's row again."""
+    call = held(engine)
+    engine.reconcile(call, "NOT_EXECUTED", "RETRY", by="rolf")
+    sending = gate_at(monkeypatch, import_module("runtime.loop.unknown"), "dispatch_again")
+    worker = Aside(lambda: drive(call.run_id))
+    sending.wait_reached()
+    with transaction.atomic():
+        locked = call_lock(call.id)
+        against = Against(1, EvidenceSource.LATE_RESULT, Verdict.EXECUTED, "answered late", None, "worker:x")
+        assert contradiction_raise(locked, against) is not None
+        sending.open()
+        worker.wait_blocked()
+    worker.result()
+    assert (run_now(call.run_id).hold_reason, SCRIPT.labels("once")) == ("UNCERTAIN_CALL", ["a"])
+    assert call_named(call.run_id, "a").attempts == 1
+
+
+def test_without_the_look_at_the_row_it_would_be_sent(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The race is real: a statement that does not ask for the flag sends."""
+    call = held(engine)
+    engine.reconcile(call, "NOT_EXECUTED", "RETRY", by="rolf")
+    dispatch = import_module("runtime.loop.dispatch")
+    blind = dispatch.DISPATCH_AGAIN.replace("AND NOT t.contradicted", "")
+    assert blind != dispatch.DISPATCH_AGAIN
+    monkeypatch.setattr(dispatch, "DISPATCH_AGAIN", blind)
+    sending = gate_at(monkeypatch, import_module("runtime.loop.unknown"), "dispatch_again")
+    worker = Aside(lambda: drive(call.run_id))
+    sending.wait_reached()
+    assert isinstance(say(engine, call, Verdict.EXECUTED), Flagged)
+    sending.open()
+    worker.result()
+    assert SCRIPT.labels("once") == ["a", "a"]
+
+
+def test_two_people_close_one_flag_once(engine: Engine) -> None:
+    flagged(engine)
+    outcomes = together(
+        lambda: settle(engine, Closing.SEND_AGAIN), lambda: settle(engine, Closing.DO_NOT_SEND, by="rita")
+    )
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["ContradictionClosed", "Flagged"]
+
+
+def test_a_late_answer_and_a_verdict_at_the_same_instant_leave_one_flag(engine: Engine) -> None:
+    """Whichever is second sees the other: the answer is stored before it is compared, the verdict before late answers are."""
+    verdict: list[Aside] = []
+
+    def at_once(run_id: UUID) -> None:
+        call = call_named(run_id, "a")
+        verdict.append(Aside(lambda: engine.reconcile(call, "NOT_EXECUTED", "RETRY", by="rolf")))
+
+    run_id = late(engine, went_well("a"), at_once)
+    verdict[0].result()
+    assert Contradiction.objects.filter(tool_call=call_named(run_id, "a")).count() == 1

@@ -4,10 +4,14 @@ from datetime import timedelta
 
 from django.utils import timezone
 
+from accounts.selectors import actor_named
 from checkpoints.models import Commitment, Obligation
+from receipts.models import Contradiction, ToolCall
+from receipts.states import FollowUp, Verdict
 from runs.models import Run, Wakeup
 from runs.services import refusal_record
 from runs.states import RefusalKind
+from runtime.services import Reconciled, VerdictRequest, call_reconcile
 from tests.pages import story
 from tests.pages.conftest import Member
 
@@ -171,3 +175,58 @@ def test_raising_a_cap_from_the_run_page(mo: Member) -> None:
     budget.refresh_from_db()
     assert budget.cap == 987654
     assert "987,654" in mo.get(page)
+
+
+# ── evidence against what was accepted ───────────────────────────────────────
+
+
+def said(mo: Member, verdict: Verdict, then: FollowUp = FollowUp.NONE) -> ToolCall:
+    """A call of unknown outcome with a verdict of the person."""
+    _, call = story.unknown(mo.tenant, timezone.now() - timedelta(minutes=5))
+    actor = actor_named(username=mo.name, door="page")
+    given = VerdictRequest(verdict, "I looked", "post-1" if verdict == Verdict.EXECUTED else "", then)
+    assert isinstance(call_reconcile(actor=actor, call_id=call.id, said=given), Reconciled)
+    return call
+
+
+def test_evidence_is_given_from_the_call_and_stands_in_the_inbox(mo: Member, viewer: Member) -> None:
+    call = said(mo, Verdict.NOT_EXECUTED, FollowUp.RETRY)
+    url = f"/calls/{call.id}/contradict/"
+    assert url in mo.get(f"/calls/{call.id}/")
+    assert url not in viewer.get(f"/calls/{call.id}/")
+    assert "choose whether it happened" in mo.post(url, reason="It is on the wiki.").html
+    assert viewer.post(url, says="EXECUTED", reason="It is <b>there</b>.").status == 403
+    assert mo.post(url, says="EXECUTED", reason="It is <b>there</b>.", external_ref="post-7").status == 302
+    flag = Contradiction.objects.get()
+    inbox = mo.get(f"/inbox/?kind=flags&item=flag-{flag.id}")
+    assert "Said otherwise" in inbox and "It is &lt;b&gt;there&lt;/b&gt;." in inbox and "a retry waits" in inbox
+    shown = mo.get(f"/calls/{call.id}/")
+    assert "HUMAN says otherwise: it happened" in shown and f"/contradictions/{flag.id}/close/" in shown
+
+
+def test_a_flag_is_closed_with_a_choice_and_a_reason(mo: Member, viewer: Member) -> None:
+    call = said(mo, Verdict.NOT_EXECUTED, FollowUp.RETRY)
+    mo.post(f"/calls/{call.id}/contradict/", says="EXECUTED", reason="It is there.")
+    flag = Contradiction.objects.get()
+    url = f"/contradictions/{flag.id}/close/"
+    page = mo.get(url)
+    assert "Send it again" in page and "Do not send it" in page and "checked" not in page.split("<form")[-1]
+    assert "Your roles do not hold" in viewer.get(url)
+    assert "none is chosen for you" in mo.post(url, reason="I looked again.").html
+    assert mo.post(url, closing="DO_NOT_SEND", reason="I looked again.").status == 302
+    flag.refresh_from_db()
+    assert (flag.closing, flag.closed_by, flag.closing_reason) == ("DO_NOT_SEND", "person:mo.okafor", "I looked again.")
+    call.refresh_from_db()
+    assert (call.status, call.blocking) == ("UNCERTAIN", False)
+    assert "It is closed already" in mo.get(url)
+    assert "I looked again." in mo.get(f"/calls/{call.id}/")
+
+
+def test_without_a_retry_a_flag_is_noted(mo: Member) -> None:
+    call = said(mo, Verdict.EXECUTED)
+    mo.post(f"/calls/{call.id}/contradict/", says="NOT_EXECUTED", reason="It is not there.")
+    url = f"/contradictions/{Contradiction.objects.get().id}/close/"
+    assert "Nothing waits to be sent" in mo.get(url)
+    assert mo.post(url, closing="NOTED", reason="A new run corrects it.").status == 302
+    call.refresh_from_db()
+    assert call.status == "SUCCEEDED"
