@@ -18,11 +18,10 @@ from checkpoints.envelope import (
     Snapshot,
     UnknownFormat,
     apply_delta,
-    joined,
     parse_snapshot,
-    parts_of,
     rebuilt,
     snapshot_digest,
+    stored_parts,
 )
 from checkpoints.envelope.migration import IntentChanged, migrated
 from checkpoints.errors import Unreadable
@@ -66,8 +65,7 @@ def load_head(run: Run) -> Position:
     snapshot = parsed_snapshot(plain, checkpoint)
     if (snapshot.run, snapshot.tenant, snapshot.revision) != (run.id, run.tenant_id, head.revision):
         raise Unreadable("DIGEST_MISMATCH", "the snapshot names another run, tenant or revision")
-    parts = parts_of(snapshot)
-    return Position(head.revision, head.digest, snapshot, parts if joined(parts) == plain else None)
+    return Position(head.revision, head.digest, snapshot, stored_parts(snapshot, plain))
 
 
 def load_older_head(run: Run) -> Position:
@@ -172,10 +170,11 @@ def missing_ref(snapshot: Snapshot, *, after: Snapshot | None, writes: Collectio
     """
     known = frozenset(after.barrier if after else ()) | frozenset(writes)
     calls = {id: f"$.barrier[{i}]" for i, id in enumerate(snapshot.barrier) if id not in known}
-    old = frozenset(after.results if after else ())
-    refs = {
-        ref: f"$.results[{i}]" for i, ref in enumerate(snapshot.results) if ref not in old and ref.call not in writes
-    }
+    before = after.results if after else ()
+    kept = len(before) if snapshot.results[: len(before)] == before else 0
+    old = frozenset(() if kept else before)
+    gained = enumerate(snapshot.results[kept:], kept)
+    refs = {ref: f"$.results[{i}]" for i, ref in gained if ref not in old and ref.call not in writes}
     if not calls and not refs:
         return None
     stored = lineage_calls(run_id=snapshot.run, ids=[*calls, *(ref.call for ref in refs)])

@@ -1,7 +1,7 @@
 """The handoff note of a run: its fields, its digest, and what may not stand in it. Pure Python."""
 
 from checkpoints.envelope.fit import Unfit, fit
-from checkpoints.envelope.parts import Parts, apply_delta, delta, joined, parts_of, rebuilt
+from checkpoints.envelope.parts import Parts, apply_delta, delta, joined, parts_of, rebuilt, stored_parts
 from checkpoints.envelope.secrets import secret_in
 from checkpoints.envelope.snapshot import (
     FORMAT_VERSION,
@@ -36,4 +36,5 @@ __all__ = [
     "rebuilt",
     "secret_in",
     "snapshot_digest",
+    "stored_parts",
 ]

@@ -34,6 +34,13 @@ def parts_of(snapshot: Snapshot, *, after: Snapshot | None = None, base: Parts |
     return parts
 
 
+def stored_parts(snapshot: Snapshot, plain: bytes) -> Parts | None:
+    """The bytes of the fields of a stored body, or None where its snapshot does not give exactly these bytes today."""
+    values = snapshot.model_dump(mode="json")
+    parts = {name: rebuilt(value) for name, value in values.items()}
+    return parts if joined(parts) == plain else None
+
+
 def joined(parts: Parts) -> bytes:
     """The canonical body made of its fields. Their names are ASCII, so that any order of characters is the same."""
     return b"{" + b",".join(b'"%s":%s' % (name.encode(), parts[name]) for name in sorted(parts)) + b"}"
@@ -58,8 +65,8 @@ def apply_delta(body: dict[str, Any], plain: bytes) -> None:
     body.update(step["set"])
 
 
-def rebuilt(body: dict[str, Any]) -> bytes:
-    """The body as bytes, quickly. The digest says whether they are the canonical ones; `canonical` gives those for sure."""
+def rebuilt(body: Any) -> bytes:
+    """A JSON value as bytes, quickly. Whoever uses them checks that they are the canonical ones, which `canonical` gives for sure."""
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
