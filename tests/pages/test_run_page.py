@@ -10,12 +10,13 @@ import pytest
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from checkpoints.models import SaveAttempt
 from runs.models import Refusal, Run
 from tests.pages import story
 from tests.pages.conftest import Member
 from tests.pages.story import Story
 
-QUERIES = 25
+QUERIES = 26
 
 
 def told(mo: Member, tell: Callable[..., Any], **how: Any) -> Run:
@@ -50,6 +51,32 @@ def test_each_attempt_is_a_bar_and_an_event(mo: Member) -> None:
     assert html.count('class="bar--unknown bar"') == 1
     assert "took over from a worker that fell silent" in html
     assert "STALE_FENCE" in html
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        ("UNKNOWN", "Nobody knows yet whether revision 2 was saved"),
+        ("SAVED", "Revision 2 was saved, though its acknowledgement was lost"),
+        ("NOT_SAVED", "Revision 2 was not saved: the connection was lost before"),
+    ],
+)
+def test_a_save_whose_acknowledgement_was_lost_says_what_was_found(mo: Member, status: str, says: str) -> None:
+    run = told(mo, story.waiting)
+    save_id = uuid4()
+    SaveAttempt.objects.create(
+        save_id=save_id,
+        tenant=run.tenant,
+        run=run,
+        trigger="CURSOR",
+        expected_revision=1,
+        fence=1,
+        status="UNKNOWN",
+    )
+    if status != "UNKNOWN":
+        SaveAttempt.objects.update(status=status, resolved_at=timezone.now(), resolved_fence=2)
+    assert says in mo.get(f"/runs/{run.id}/")
+    assert str(save_id)[:8] in mo.get(f"/runs/{run.id}/?event=save-{save_id}")
 
 
 def test_a_held_run_leads_to_what_helps(mo: Member) -> None:

@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from approvals.models import Wait
-from checkpoints.models import Checkpoint
+from checkpoints.models import Checkpoint, SaveAttempt
 from console.pages.run.events import Event
 from console.templatetags.signalbox import age, digest, effect, exact, left, person, short_id, state_chip, when
 from receipts.models import Attempt, ModelCall, Publication, Reconciliation, ReportVersion
@@ -161,6 +161,21 @@ def _refusal(refusal: Refusal, run_id: UUID) -> tuple[SafeString | str, list[Fac
     return "", facts + said, "", ""
 
 
+def _lost_save(save: SaveAttempt, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
+    facts: list[Fact] = [
+        (
+            "Found",
+            {"UNKNOWN": "not looked up yet", "SAVED": "it is there", "NOT_SAVED": "it is not there"}[save.status],
+        ),
+        ("Save", short_id(save.save_id)),
+        ("Follows", f"revision {save.expected_revision}"),
+        ("Sent under", f"fence {save.fence}"),
+        ("Looked up", when(save.resolved_at)),
+        ("Under", "" if save.resolved_fence is None else f"fence {save.resolved_fence}"),
+    ]
+    return "", facts, "", ""
+
+
 def _verdict(verdict: Reconciliation, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
     facts: list[Fact] = [
         ("Verdict", verdict.verdict),
@@ -194,6 +209,7 @@ _BUILDERS: dict[type, Any] = {
     Publication: _publication,
     ControlRequest: _control,
     Refusal: _refusal,
+    SaveAttempt: _lost_save,
     Reconciliation: _verdict,
     RunTransition: _move,
 }

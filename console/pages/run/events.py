@@ -46,6 +46,7 @@ def run_events(rows: RunRows) -> list[Event]:
         _report_events(rows),
         chain.from_iterable(map(_control_events, rows.controls)),
         _refusal_events(rows),
+        _lost_save_events(rows),
         _verdict_events(rows),
     )
     shown = [event for event in found if rows.before is None or event.at < rows.before]
@@ -253,6 +254,31 @@ def _refusal_events(rows: RunRows) -> Iterator[Event]:
             icon="refused",
             revision=refusal.expected_revision,
             fence=refusal.fence,
+        )
+
+
+LOST_SAVES = {
+    "UNKNOWN": "Nobody knows yet whether revision {} was saved",
+    "SAVED": "Revision {} was saved, though its acknowledgement was lost",
+    "NOT_SAVED": "Revision {} was not saved: the connection was lost before",
+}
+
+
+def _lost_save_events(rows: RunRows) -> Iterator[Event]:
+    """Saves whose acknowledgement was lost, and what the probe found. A refused save shows as its refusal."""
+    for save in rows.lost_saves:
+        unknown = save.status == "UNKNOWN"
+        yield Event(
+            key=f"save-{save.pk}",
+            at=save.at,
+            kind="Save",
+            what=LOST_SAVES[save.status].format(save.expected_revision + 1),
+            short="save unknown" if unknown else "save probed",
+            subject=save,
+            lamp="unknown" if unknown else "neutral",
+            icon="unknown" if unknown else "neutral",
+            revision=save.expected_revision + 1,
+            fence=save.fence,
         )
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 from django.db.models import Model, Q, QuerySet
 
 from approvals.models import Wait
-from checkpoints.models import Checkpoint, Head, Obligation
+from checkpoints.models import Checkpoint, Head, Obligation, SaveAttempt
 from receipts.models import Attempt, Publication, Reconciliation, ReportVersion
 from runs.models import Budget, ControlRequest, Lease, Refusal, Run, RunTransition
 
@@ -33,12 +33,13 @@ class RunRows:
     publications: list[Publication]
     controls: list[ControlRequest]
     refusals: list[Refusal]
+    lost_saves: list[SaveAttempt]
     verdicts: list[Reconciliation]
     before: datetime | None
 
 
 def run_rows(run: Run, before: datetime | None = None) -> RunRows:
-    """Load the window of a run that `access_run` has given out: 13 queries, whatever the run holds."""
+    """Load the window of a run that `access_run` has given out: 14 queries, whatever the run holds."""
     attempts = Attempt.objects.filter(Q(tool_call__run=run) | Q(model_call__run=run))
     waits = Wait.objects.filter(run=run).select_related("tool_call", "decision").defer("tool_call__args")
     publications = Publication.objects.filter(report_version__run=run).exclude(channel="console")
@@ -59,6 +60,7 @@ def run_rows(run: Run, before: datetime | None = None) -> RunRows:
         publications=_window(publications.select_related("report_version").order_by(), "changed_at", before),
         controls=_window(ControlRequest.objects.filter(run=run), "accepted_at", before),
         refusals=_window(Refusal.objects.filter(run=run), "at", before),
+        lost_saves=_window(SaveAttempt.objects.filter(run=run, kind=None), "at", before),
         verdicts=_window(verdicts.defer("tool_call__args"), "at", before),
         before=before,
     )
