@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 
 from approvals.models import Wait
 from receipts.models import ToolCall
@@ -266,7 +266,7 @@ class Player:
     def _run(self) -> Run | None:
         try:
             return Run.objects.filter(id=self.played.run_id or uuid4()).first()
-        except DatabaseError:
+        except Error:
             connection.close()
             return None
 
@@ -283,7 +283,7 @@ class Player:
         if time.monotonic() - self.acted_at > ACT_AGAIN:
             try:
                 self.acting = self._next_act(run) or self.acting
-            except (DatabaseError, OSError):
+            except (Error, OSError):
                 connection.close()
         return False
 
@@ -342,7 +342,10 @@ class Player:
     def finish(self) -> Play[None]:
         """Attend to the run until it has ended and nothing of it is under way."""
         yield from self.until(self.attend, "the run ends")
-        run = Run.objects.get(id=self.id)
+        run = None
+        while run is None:  # somebody else may have the database killed just now
+            run = self._run()
+            yield
         self.played.ended, self.played.takeovers = run.status, run.takeovers
         allowed = {"COMPLETED"} | ({"CANCELLED"} if self.cell.point.scene == Scene.STOPPED else set())
         if run.status not in allowed:
@@ -375,7 +378,9 @@ class Player:
     def _where(self) -> str:
         if self.played.run_id is None:
             return "no run yet"
-        run, lease = Run.objects.get(id=self.id), Lease.objects.get(run_id=self.id)
+        run, lease = self._run(), Lease.objects.filter(run_id=self.id).first()
+        if run is None or lease is None:
+            return "the database does not answer"
         return (
             f"run {run.id} is {run.status} {run.hold_reason or ''} {run.hold_detail}, lease {lease.owner} {lease.fence}"
         )

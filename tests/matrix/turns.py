@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from django.db import Error
+
 from tests.matrix.cells import Cell, Fault
 from tests.matrix.play import Batch, Play, Played, Player
 from tests.matrix.stage import Stage
@@ -26,7 +28,10 @@ def play_all(stage: Stage, cells: Sequence[Cell], tick: Callable[[], object]) ->
 def _play_batch(stage: Stage, cells: Sequence[Cell], width: int, tick: Callable[[], object]) -> list[Played]:
     batch = Batch(coming=len(cells))
     players = [Player(stage, cell, batch) for cell in cells]
-    take_turns(stage, [(player, player.play()) for player in players], width, tick)
+    try:
+        take_turns(stage, [(player, player.play()) for player in players], width, tick)
+    finally:
+        stage.start_database()  # whoever has killed it may have got stuck before
     return [player.played for player in players]
 
 
@@ -44,7 +49,7 @@ def take_turns(
                 next(play)
             except StopIteration:
                 playing.remove((player, play))
-            except AssertionError as error:
+            except (AssertionError, Error) as error:
                 player.played.wrong = str(error)
                 player.batch.coming -= 1
                 player.free()
