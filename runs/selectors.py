@@ -33,6 +33,7 @@ from runs.states import (
     THREAD_ROOT,
     UNHOLDING_CAUSES,
     ControlStatus,
+    HoldReason,
     Origin,
     RefusalKind,
     RunStatus,
@@ -193,6 +194,14 @@ def hold_refusal(run: Run) -> Refusal | None:
     if run.status != RunStatus.HELD:
         return None
     return Refusal.objects.filter(run=run, kind__in=sorted(GUARD_OF)).order_by("-id").first()
+
+
+def lineage_holder(run: Run) -> UUID | None:
+    """The call of another run of the lineage that holds this one, or None (ruling 34)."""
+    if run.status != RunStatus.HELD or run.hold_reason != HoldReason.UNCERTAIN_CALL:
+        return None
+    refused = Refusal.objects.filter(run=run, kind=RefusalKind.ANCESTOR_INTENT).order_by("-id")
+    return refused.values_list("subject_id", flat=True).first()
 
 
 def pinned_version(run: Run) -> AgentVersion:

@@ -15,6 +15,7 @@ from runs.leases import lease_acquire
 from runs.models import Budget, BudgetEntry, ControlRequest, Run, Wakeup
 from runtime.contracts import ModelRequest, ModelTurn
 from runtime.loop import drive
+from runtime.services import Started, StartRequest, Terms, run_start
 from runtime.tasks import sweep
 from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import (
@@ -144,6 +145,18 @@ def test_a_worker_that_dies_before_the_commit_leaves_no_child_and_the_next_one_m
     drive(run_id)
     assert child_of(run_id).status == "QUEUED"
     assert reserved(run_id) == CARVED
+
+
+def test_a_child_is_bound_by_what_its_parent_has_committed_to(engine: Engine) -> None:
+    tell([spawn("c"), awaits], [calls(("note", "n"))])
+    wanted = StartRequest("parent", {}, terms=Terms(denied=("note",)))
+    outcome = run_start(actor=engine.person("olga"), wanted=wanted)
+    assert isinstance(outcome, Started)
+    drive(outcome.run_id)
+    child = child_of(outcome.run_id)
+    drive(child.id)
+    assert ToolCall.objects.get(run=child).status == "DENIED"
+    assert SCRIPT.labels("note") == []
 
 
 # ── the end of a child ───────────────────────────────────────────────────────

@@ -6,14 +6,14 @@ import pytest
 
 from accounts.errors import Invalid, NotAllowed, NotFound
 from checkpoints.envelope import Snapshot
-from checkpoints.models import Checkpoint, Obligation
+from checkpoints.models import Checkpoint, Commitment, Obligation
 from checkpoints.selectors import load_snapshot
 from receipts.models import ToolCall
 from runs.errors import AlreadyContinued, KeyReused, NothingToContinue, ThreadBusy
 from runs.models import Run
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
-from runtime.services import Started, StartRequest, run_start
+from runtime.services import Started, StartRequest, Terms, commitment_withdraw, run_start
 from tests.agents import SCRIPT, calls, done
 from tests.engine.engine import (
     Engine,
@@ -281,3 +281,26 @@ def test_a_promise_that_was_kept_by_then_stays_kept_in_the_fork(engine: Engine) 
     assert (kept.fulfilled_by, kept.closed_at) == (original.fulfilled_by, original.closed_at)
     earlier = made(engine.fork(source, 1))
     assert promises(earlier) == [("once/promised", "OPEN")]
+
+
+def test_constraints_and_assumptions_are_carried_but_not_what_was_withdrawn(engine: Engine) -> None:
+    """C-029: what rests on something withdrawn can only be started anew, without it."""
+    terms = Terms(constraints=("Read only on prod.",), assumptions=("The fund is open.",), denied=("note",))
+    SCRIPT.tell(calls(("once", "a")), calls(("note", "x")))
+    source = made(run_start(actor=engine.person("olga"), wanted=StartRequest("told", {}, terms=terms)))
+    drive(source)
+    assumption = Commitment.objects.get(run_id=source, kind="ASSUMPTION")
+    commitment_withdraw(actor=engine.person("otto"), commitment_id=assumption.id, reason="it closed")
+    engine.stop(source)
+    run_id = made(engine.carry_on(source))
+    carried = Commitment.objects.filter(run_id=run_id).order_by("accepted_at", "id")
+    assert [(row.kind, row.statement) for row in carried] == [
+        ("CONSTRAINT", "Read only on prod."),
+        ("CONSTRAINT", "Do not call note."),
+    ]
+    assert {row.source_ref for row in carried} == {"person:olga-north"}
+    drive(run_id)
+    engine.approve(run_id)
+    drive(run_id)
+    assert ToolCall.objects.get(run_id=run_id, tool="note").status == "DENIED"
+    assert run_now(run_id).status == "COMPLETED"

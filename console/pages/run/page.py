@@ -27,7 +27,7 @@ from console.pages.run.say import facts_of, head_line
 from console.pages.times import exact_time
 from receipts.states import CallStatus
 from runs.models import ControlRequest, Run, RunInput, SweepFailure
-from runs.selectors import access_run, database_now
+from runs.selectors import access_run, database_now, lineage_holder
 from runs.states import (
     OPEN_CONTROL,
     ControlKind,
@@ -168,6 +168,9 @@ def _ways_on(actor: Actor, rows: RunRows) -> list[tuple[str, str]]:
     if run.ended_at or run.hold_reason == HoldReason.UNCERTAIN_CALL:
         calls = (attempt.tool_call for attempt in rows.attempts if attempt.tool_call)
         unknown = [call.id for call in calls if call.status == CallStatus.UNCERTAIN and call.blocking]
+        holder = None if unknown else lineage_holder(run)
+        if holder is not None:
+            return [(reverse("call", args=[holder]), "To the call that holds it")]
         return [(reverse("call", args=[id]) + "#verdict", "Say what is known…") for id in unknown[-1:]]
     if run.hold_reason == HoldReason.BUDGET and actor.may(Permission.BUDGET):
         return [(reverse("run-budget", args=[run.id]), "Raise the cap…")]
