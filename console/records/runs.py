@@ -33,13 +33,14 @@ from runs.states import (
 
 
 class RunRecord(serializers.Serializer[Run]):
-    """A run as a list shows it. `phase`, `revision` and `digest` are those of its head, the one resumable checkpoint."""
+    """A run as a list shows it. A queued run with `due_at` waits until then for its next try. `phase`, `revision` and `digest` are those of its head, the one resumable checkpoint."""
 
     id = serializers.UUIDField()
     title = serializers.CharField()
     status = serializers.ChoiceField(choices=list(RunStatus))
     hold_reason = serializers.ChoiceField(choices=list(HoldReason), allow_null=True)
     hold_detail = serializers.CharField()
+    due_at = serializers.DateTimeField(allow_null=True)
     phase = serializers.ChoiceField(source="head.phase", choices=list(Phase))
     revision = serializers.IntegerField(source="head.revision")
     digest = serializers.CharField(source="head.digest")

@@ -253,6 +253,7 @@ def _text(run: dict[str, Any]) -> str:
             "phase": f"{run['phase']} at revision {run['revision']}",
             "agent": f"{run['agent']} {run['agent_version']}",
             "goal": run["goal"],
+            "due": clock(run["due_at"]) if run["due_at"] else "",
             "started": f"{clock(run['created_at'])} by {run['created_by']}",
             "ended": f"{clock(run['ended_at'])} {run['end_reason']}" if run["ended_at"] else "",
             "stop": f"{stop['status']}, asked for by {stop['by']}: {stop['reason']}" if stop else "",
