@@ -63,9 +63,19 @@ def load_head(run: Run) -> Position:
         raise Unreadable("DIGEST_MISMATCH", f"head {head.digest}, revision {checkpoint.digest}")
     plain = verified_body(checkpoint)
     snapshot = parsed_snapshot(plain, checkpoint)
-    if (snapshot.run, snapshot.tenant, snapshot.revision) != (run.id, run.tenant_id, head.revision):
-        raise Unreadable("DIGEST_MISMATCH", "the snapshot names another run, tenant or revision")
+    _prove_identity(run, checkpoint, snapshot)
     return Position(head.revision, head.digest, snapshot, stored_parts(snapshot, plain))
+
+
+def _prove_identity(run: Run, checkpoint: Checkpoint, snapshot: Snapshot) -> None:
+    """Guard 5: the snapshot names this tenant, thread, run and revision, and continues the one before. Raises Unreadable."""
+    named = (snapshot.tenant, snapshot.thread, snapshot.run, snapshot.revision)
+    if named != (run.tenant_id, run.thread_id, run.id, checkpoint.revision):
+        raise Unreadable("DIGEST_MISMATCH", "the snapshot names another tenant, thread, run or revision")
+    before = Checkpoint.objects.filter(run=run, revision=checkpoint.revision - 1)
+    parent = before.values_list("digest", flat=True).first()
+    if not snapshot.parent_digest == checkpoint.parent_digest == parent:
+        raise Unreadable("DIGEST_MISMATCH", f"revision {checkpoint.revision} does not continue the one before")
 
 
 def load_older_head(run: Run) -> Position:

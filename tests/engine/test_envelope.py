@@ -16,7 +16,7 @@ from checkpoints.models import Checkpoint
 from checkpoints.selectors import Difference, load_head, snapshot_diff, verified_body
 from receipts.models import Attempt
 from runs.canonical import parse
-from runs.models import Refusal
+from runs.models import Refusal, Thread
 from runtime.loop import drive
 from tests.agents import SCRIPT, calls
 from tests.engine.engine import (
@@ -168,6 +168,12 @@ def put_body_of_revision_one(run_id: UUID) -> None:
     change_note(run_id, f"body = (SELECT body FROM checkpoints_checkpoint WHERE run_id = '{run_id}' AND revision = 1)")
 
 
+def put_in_another_thread(run_id: UUID) -> None:
+    run = run_now(run_id)
+    thread = Thread.objects.create(tenant=run.tenant, agent=run.thread.agent, key="another")
+    sql_past_triggers("UPDATE runs_run SET thread_id = %s WHERE id = %s", thread.id, run_id)
+
+
 SPOILED: dict[str, tuple[Callable[[UUID], None], str]] = {
     "a bit": (
         lambda run_id: change_note(run_id, "body = set_byte(body, 30, get_byte(body, 30) # 1)"),
@@ -181,7 +187,14 @@ SPOILED: dict[str, tuple[Callable[[UUID], None], str]] = {
 }
 
 
-@pytest.mark.parametrize(("spoil", "kind"), SPOILED.values(), ids=SPOILED)
+# What only a worker asks: the bytes of the note are those that were shown, but they do not belong where they stand.
+MISPLACED: dict[str, tuple[Callable[[UUID], None], str]] = {
+    "another parent": (lambda run_id: change_note(run_id, f"parent_digest = '{OTHER}'"), "DIGEST_MISMATCH"),
+    "another thread": (put_in_another_thread, "DIGEST_MISMATCH"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "kind"), (SPOILED | MISPLACED).values(), ids=SPOILED | MISPLACED)
 def test_a_note_that_was_changed_holds_the_run_and_nothing_is_sent(
     engine: Engine, spoil: Callable[[UUID], None], kind: str
 ) -> None:

@@ -9,12 +9,14 @@ from pytest_django import DjangoAssertNumQueries
 
 from accounts.models import Tenant
 from approvals.models import Decision, Wait
+from receipts.models import ToolCall
 from receipts.selectors import call_arguments
 from runtime.services import goal_revise, run_stop
+from tests.engine.engine import sql_past_triggers
 from tests.pages.conftest import Member
 from tests.pages.driven import ALDER, HOSTILE, Driven, Outside, assert_inert, person, told, waiting, words
 
-QUERIES = 28
+QUERIES = 30
 PANEL_QUERIES = 12
 
 
@@ -89,6 +91,28 @@ def test_the_last_call_like_it_stands_beside_it(ann: Member) -> None:
     html = ann.get(url(ready(b=ALDER.replace("ALDR", "CDAR")).wait))
     assert "That call is SUCCEEDED. Calls like it before: 3 approved, 0 rejected." in words(html)
     assert "CDAR" in html and '<tr class="chg">' in html
+
+
+def test_what_is_asked_again_says_why_the_approval_before_is_void(ann: Member, outside: Outside) -> None:
+    """T20: approved, used a day later; the sheet is read again and the publication asked for afresh, with what changed."""
+    run = ready(title="next day")
+    sheet = ToolCall.objects.get(run_id=run.id, tool="fetch_reference")
+    first = run.wait
+    run.decide("APPROVE")
+    sql_past_triggers(
+        "UPDATE receipts_attempt SET dispatched_at = dispatched_at - interval '25 hours' WHERE tool_call_id = %s",
+        sheet.id,
+    )
+    run.go_on()
+    again = run.wait
+    assert again.id != first.id and again.status == "OPEN"
+    assert ToolCall.objects.filter(run_id=run.id, step_name="fetch_reference/sheet~2", status="SUCCEEDED").exists()
+    said = words(ann.get(url(again)))
+    assert "became void" in said and "it rests on facts that have passed their half-life" in said
+    assert "The arguments are others now; the difference stands below." in said  # the body names the reading
+    assert "fetch_reference/sheet" in said and "so it was read again" in said
+    assert "Every number comes from a tool; none from the model." in said
+    assert "Asked again" not in words(ann.get(url(first)))
 
 
 def test_what_agents_files_and_people_wrote_is_inert(ann: Member) -> None:

@@ -16,6 +16,7 @@ from approvals.models import Wait
 from approvals.selectors import access_wait
 from approvals.services import Decided, Seen, approval_decide
 from approvals.states import DecisionVerdict, can_decide
+from checkpoints.selectors import commitments_of
 from console.pages.arguments import ArgumentRow
 from console.pages.decision.evidence import contract_of, facts_of, last_like, model_words, report_preview
 from console.pages.decision.state import Moved, WaitState, closed_notice, wait_url, what_happens, what_moved
@@ -196,6 +197,7 @@ def _evidence_context(state: WaitState, arguments: Stored | None, typed: Typed) 
         "words": model_words(call),
         "intent": intent,
         "promises": promises,
+        "commitments": commitments_of(wait.run_id),
         "facts": facts_of(run_id=wait.run_id, revision=wait.checkpoint_revision),
         "report": report_preview(state.publication),
     }

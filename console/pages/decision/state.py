@@ -15,7 +15,7 @@ from approvals.models import Decision, Wait
 from approvals.selectors import decision_of, newest_wait
 from approvals.services import Seen
 from approvals.states import DecisionVerdict, WaitStatus, can_decide
-from checkpoints.models import Checkpoint, Head, Intent
+from checkpoints.models import Checkpoint, Head, Intent, Lapse
 from checkpoints.selectors import head_of
 from console.pages.notice import Notice
 from console.templatetags.signalbox import digest, exact, person, short_id, when
@@ -52,6 +52,19 @@ class WaitState:
         """The wait that replaced this one, if one did."""
         newest = newest_wait(call_id=self.wait.tool_call_id)
         return newest if newest and newest.id != self.wait.id else None
+
+    @cached_property
+    def before(self) -> Wait | None:
+        """The last wait for the same step of this run that became void, so that this one was asked."""
+        same = Wait.objects.filter(run=self.wait.run_id, tool_call__step_name=self.wait.tool_call.step_name)
+        void = same.filter(status=WaitStatus.INVALIDATED, opened_at__lt=self.wait.opened_at)
+        return void.select_related("decision").order_by("-opened_at").first()
+
+    @cached_property
+    def lapsed(self) -> list[Lapse]:
+        """What the run had observed and did not hold any more by the time this was asked."""
+        known = Lapse.objects.filter(run=self.wait.run_id, at__lt=self.wait.opened_at)
+        return list(known.order_by("at"))
 
     @cached_property
     def attempts(self) -> list[Attempt]:
