@@ -219,7 +219,9 @@ def test_a_flag_is_closed_with_a_choice_and_a_reason(mo: Member, viewer: Member)
     call.refresh_from_db()
     assert (call.status, call.blocking) == ("UNCERTAIN", False)
     assert "It is closed already" in mo.get(url)
-    assert "I looked again." in mo.get(f"/calls/{call.id}/")
+    shown = mo.get(f"/calls/{call.id}/")
+    assert "I looked again." in shown and "Your verdict on attempt" not in shown
+    assert f"call-{call.id}" not in mo.get("/inbox/")
 
 
 def test_without_a_retry_a_flag_is_noted(mo: Member) -> None:

@@ -11,7 +11,7 @@ from approvals.models import Wait
 from checkpoints.models import Obligation
 from console.pages.stored import Stored, stored_arguments, stored_result
 from receipts.models import Attempt, Contradiction, Effect, Publication, Reconciliation, Result, ToolCall
-from receipts.selectors import accepted_outcome
+from receipts.selectors import accepted_outcome, final_verdict
 from receipts.states import CallStatus, can_reconcile
 from runs.models import BudgetEntry, Lease, Refusal, RunTransition
 from runs.selectors import database_now
@@ -132,6 +132,11 @@ class CallFacts:
     @property
     def uncertain(self) -> bool:
         return can_reconcile(self.call.status)
+
+    @cached_property
+    def said_finally(self) -> bool:
+        """Whether a verdict on the newest attempt stands that says whether it happened: no other one is taken."""
+        return final_verdict(self.call) is not None
 
     @property
     def ended(self) -> bool:

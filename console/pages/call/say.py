@@ -64,6 +64,8 @@ def lead_of(facts: CallFacts) -> SafeString | str:
 def _unknown(facts: CallFacts) -> SafeString:
     sent = when(facts.last.dispatched_at) if facts.last else "before"
     lead = format_html("It was sent {} and no answer was stored. It may have happened or not.", sent)
+    if facts.said_finally:
+        return format_html("{} A verdict stands, evidence speaks against it, and the run went on without it.", lead)
     if not facts.call.blocking:
         return format_html(
             "{} The run went on without it. It will not be sent again; a verdict can still be given.", lead
@@ -90,6 +92,8 @@ def _known(facts: CallFacts, result: Result) -> SafeString:
 
 def _on_its_way(facts: CallFacts) -> SafeString | str:
     last = facts.last
+    if facts.call.contradicted:
+        return "Evidence speaks against what was accepted. It is not sent while the flag is open."
     if facts.call.status == CallStatus.DISPATCHED and last is not None:
         return format_html("Attempt {} was sent {} ago and has not answered.", last.attempt_no, age(last.dispatched_at))
     if facts.call.status == CallStatus.RETRY_WAIT and facts.call.retry_at:

@@ -5,16 +5,16 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
 from accounts.states import Actor, Permission
 from approvals.models import Wait
 from approvals.selectors import waits_visible
 from approvals.states import WaitStatus
 from console.pages import signs
-from receipts.models import Attempt, Contradiction, ToolCall
+from receipts.models import Attempt, Contradiction, Reconciliation, ToolCall
 from receipts.selectors import calls_visible, contradictions_visible
-from receipts.states import CallStatus
+from receipts.states import CallStatus, Verdict
 from runs.models import Run, RunTransition
 from runs.selectors import runs_visible
 from runs.states import HoldReason, RunStatus
@@ -23,8 +23,9 @@ KIND_LIMIT = 200  # shown of each kind; the counts stay true
 SOON = timedelta(minutes=30)
 
 _COUNTS = """
-SELECT (SELECT count(*) FROM receipts_toolcall WHERE tenant_id = %(tenant)s AND status = 'UNCERTAIN'
-            AND effect_class <> 'READ_ONLY'),
+SELECT (SELECT count(*) FROM receipts_toolcall t WHERE tenant_id = %(tenant)s AND status = 'UNCERTAIN'
+            AND effect_class <> 'READ_ONLY' AND NOT EXISTS (SELECT FROM receipts_reconciliation r
+                WHERE r.tool_call_id = t.id AND r.seen_attempts = t.attempts AND r.verdict <> 'PROCEED_UNKNOWN')),
        (SELECT count(*) FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN'),
        (SELECT count(*) FROM runs_run WHERE tenant_id = %(tenant)s AND status = 'HELD'
             AND hold_reason <> 'UNCERTAIN_CALL'),
@@ -83,9 +84,14 @@ def inbox_counts(actor: Actor) -> Counts:
 
 
 def unknown_calls(actor: Actor) -> QuerySet[ToolCall]:
-    """Calls that may have happened and that a person has to look at, the oldest first; also those a run went on without."""
+    """Calls that may have happened and that a person has to look at, the oldest first; also those a run went on without.
+
+    One that a final verdict stands on, though a person had its retry given up, takes no other verdict and is left out.
+    """
     last = Attempt.objects.filter(tool_call=OuterRef("pk")).order_by("-attempt_no").values("dispatched_at")[:1]
-    calls = calls_visible(actor).filter(status=CallStatus.UNCERTAIN).exclude(effect_class="READ_ONLY")
+    final = Reconciliation.objects.filter(tool_call=OuterRef("pk"), seen_attempts=OuterRef("attempts"))
+    final = final.exclude(verdict=Verdict.PROCEED_UNKNOWN)
+    calls = calls_visible(actor).filter(~Exists(final), status=CallStatus.UNCERTAIN).exclude(effect_class="READ_ONLY")
     return calls.select_related("run").defer("args").annotate(sent_at=Subquery(last)).order_by("sent_at", "id")
 
 
