@@ -74,7 +74,17 @@ INVARIANTS: dict[str, str] = {
         WHERE m.status = 'SEALED' AND a.fence IS DISTINCT FROM m.sealed_fence""",
     "a successful call with an effect has exactly one effect row, others have none": """
         SELECT t.id FROM receipts_toolcall t LEFT JOIN receipts_effect e ON e.tool_call_id = t.id
-        WHERE (t.status = 'SUCCEEDED' AND t.effect_class <> 'READ_ONLY') <> (e.id IS NOT NULL)""",
+        LEFT JOIN receipts_result r ON r.tool_call_id = t.id AND r.source = 'REUSED'
+        WHERE (t.status = 'SUCCEEDED' AND t.effect_class <> 'READ_ONLY' AND r.tool_call_id IS NULL)
+              <> (e.id IS NOT NULL)""",
+    "a reused result is that of another call of the lineage, and nothing was sent for it": """
+        SELECT t.id FROM receipts_result r JOIN receipts_toolcall t ON t.id = r.tool_call_id
+        JOIN runs_run u ON u.id = t.run_id
+        WHERE r.source = 'REUSED' AND (t.attempts > 0 OR NOT EXISTS (
+            SELECT FROM receipts_result o JOIN receipts_toolcall x ON x.id = o.tool_call_id
+            JOIN runs_run v ON v.id = x.run_id
+            WHERE v.lineage_id = u.lineage_id AND x.intent_key = t.intent_key AND o.digest = r.digest
+              AND o.source <> 'REUSED' AND x.status = 'SUCCEEDED'))""",
     "an outside publication says what its call says": """
         SELECT p.id, p.status, t.status FROM receipts_publication p JOIN receipts_toolcall t ON t.id = p.tool_call_id
         WHERE p.status <> CASE t.status
@@ -84,6 +94,7 @@ INVARIANTS: dict[str, str] = {
     "an intent is claimed by at most one live call of a lineage": """
         SELECT r.lineage_id, t.intent_key FROM receipts_toolcall t JOIN runs_run r ON r.id = t.run_id
         WHERE t.effect_class <> 'READ_ONLY' AND t.status IN ('DISPATCHED', 'RETRY_WAIT', 'UNCERTAIN', 'SUCCEEDED')
+          AND t.attempts > 0
         GROUP BY 1, 2 HAVING count(*) > 1""",
     "budget columns are the sums of their entries": """
         WITH attempt AS (
@@ -136,9 +147,10 @@ INVARIANTS: dict[str, str] = {
         WHERE r.ended_at IS NOT NULL AND c.status IN ('ACCEPTED', 'ADOPTED')
         UNION ALL SELECT r.id, 'budget' FROM runs_run r JOIN runs_budget b ON b.run_id = r.id
         WHERE r.ended_at IS NOT NULL AND b.reserved <> 0""",
-    "a waiting run has a wait that is open": """
+    "a waiting run has a wait that is open, or a child that has not ended": """
         SELECT r.id FROM runs_run r WHERE r.status = 'WAITING'
-          AND NOT EXISTS (SELECT 1 FROM approvals_wait w WHERE w.run_id = r.id AND w.status = 'OPEN')""",
+          AND NOT EXISTS (SELECT 1 FROM approvals_wait w WHERE w.run_id = r.id AND w.status = 'OPEN')
+          AND NOT EXISTS (SELECT 1 FROM runs_run c WHERE c.parent_run_id = r.id AND c.ended_at IS NULL)""",
     "a decision saw exactly what its wait is bound to": """
         SELECT w.id FROM approvals_decision d JOIN approvals_wait w ON w.id = d.wait_id
         WHERE (d.seen_revision, d.seen_digest, d.seen_args_digest)

@@ -39,6 +39,8 @@ PLANTED: dict[str, str] = {
         "UPDATE receipts_modelcall SET sealed_fence = 7 WHERE run_id = %(completed)s AND turn_no = 2",
     "a successful call with an effect has exactly one effect row, others have none":
         f"DELETE FROM receipts_effect WHERE tool_call_id = {CALL}",
+    "a reused result is that of another call of the lineage, and nothing was sent for it":
+        f"UPDATE receipts_result SET source = 'REUSED' WHERE tool_call_id = {CALL}",
     "an outside publication says what its call says":
         f"UPDATE receipts_publication SET status = 'FAILED' WHERE tool_call_id = {CALL}",
     "an intent is claimed by at most one live call of a lineage":
@@ -58,7 +60,7 @@ PLANTED: dict[str, str] = {
         "UPDATE runs_controlrequest SET accepted_at = accepted_at - interval '1 hour' WHERE run_id = %(stopped)s",
     "an ended run has nothing under way":
         "UPDATE runs_budget SET reserved = 1 WHERE run_id = %(completed)s AND unit = 'tokens'",
-    "a waiting run has a wait that is open":
+    "a waiting run has a wait that is open, or a child that has not ended":
         "UPDATE approvals_wait SET status = 'SUPERSEDED' WHERE run_id = %(waiting)s",
     "a decision saw exactly what its wait is bound to":
         "UPDATE approvals_decision SET seen_revision = 1 FROM approvals_wait w "
