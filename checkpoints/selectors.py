@@ -45,6 +45,7 @@ class Position:
     digest: str
     snapshot: Snapshot
     parts: Parts | None = None
+    id: UUID | None = None
 
 
 def has_head(run_id: UUID) -> bool:
@@ -64,7 +65,7 @@ def load_head(run: Run) -> Position:
     plain = verified_body(checkpoint)
     snapshot = parsed_snapshot(plain, checkpoint)
     _prove_identity(run, checkpoint, snapshot)
-    return Position(head.revision, head.digest, snapshot, stored_parts(snapshot, plain))
+    return Position(head.revision, head.digest, snapshot, stored_parts(snapshot, plain), checkpoint.id)
 
 
 def _prove_identity(run: Run, checkpoint: Checkpoint, snapshot: Snapshot) -> None:
@@ -94,7 +95,7 @@ def load_older_head(run: Run) -> Position:
         raise Unreadable("SCHEMA", str(error)) from error
     except ValueError as error:
         raise Unreadable("SCHEMA", f"the way from format {checkpoint.format_version} leads nowhere") from error
-    return Position(head.revision, head.digest, snapshot)
+    return Position(head.revision, head.digest, snapshot, id=checkpoint.id)
 
 
 def head_format(run: Run) -> int:

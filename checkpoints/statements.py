@@ -75,6 +75,7 @@ class Prepared:
     parts: Parts
     encoding: Encoding
     stored: bytes
+    id: UUID = field(default_factory=new_id)
 
     @property
     def save_id(self) -> UUID:
@@ -93,7 +94,7 @@ def save_params(prepared: Sequence[Prepared], *, key_id: UUID) -> dict[str, Any]
         "ck_format": first.format_version,
         "ck_intent": first.contract.version,
         "ck_go": [item.candidate.go for item in prepared],
-        "ck_id": [new_id() for _ in prepared],
+        "ck_id": [item.id for item in prepared],
         "ck_phase": [str(snapshot.phase) for snapshot in snapshots],
         "ck_node": [snapshot.next_node for snapshot in snapshots],
         "ck_trigger": [str(item.candidate.trigger) for item in prepared],

@@ -173,6 +173,7 @@ CELERY_BEAT_SCHEDULE = {
 }
 
 LIVE_HINTS = True
+TRACE = True
 # The liveness lock needs sessions of its own: an address past any transaction pooler, or "" to do without it.
 LIVENESS_DATABASE_URL = (ENV.liveness_database_url or ENV.database_url) if ENV.liveness else ""
 LEASE_TTL_SECONDS = ENV.lease_ttl_seconds

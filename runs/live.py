@@ -5,8 +5,9 @@ import json
 import logging
 import os
 import threading
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -19,55 +20,67 @@ CONNECT_SECONDS = 10
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-class _Outbox:
-    """Collects hints of this process and sends them in one go from a thread of its own."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.waiting: set[tuple[str, str]] = set()
-        self.filled = threading.Event()
-        threading.Thread(target=self._run, name="live-hints", daemon=True).start()
+class Outbox(Generic[T]):
+    """Collects what a process has to say, off its write path, and sends it together from a thread of its own.
+
+    What can't be sent is lost, with a warning: nothing durable may depend on it.
+    """
+
+    def __init__(self, name: str, send: Callable[[Sequence[T]], None]) -> None:
+        self._name = name
+        self._send = send
+        self._lock = threading.Lock()
+        self._waiting: dict[T, None] = {}
+        self._filled = threading.Event()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
         atexit.register(self.flush)
 
-    def put(self, tenant_id: UUID, run_id: UUID) -> None:
-        with self.lock:
-            self.waiting.add((str(tenant_id), str(run_id)))
-        self.filled.set()
+    def put(self, item: T) -> None:
+        """Have an item sent soon; the same one is sent once."""
+        with self._lock:
+            self._waiting[item] = None
+        self._filled.set()
 
     def flush(self) -> None:
-        with self.lock:
-            hints, self.waiting = self.waiting, set()
-        if not hints:
+        """Send now what waits."""
+        with self._lock:
+            items, self._waiting = list(self._waiting), {}
+        if not items:
             return
-        connection = connections["default"]
         try:
-            with connection.cursor() as cursor:
-                for tenant, run in hints:
-                    payload = json.dumps({"tenant": tenant, "run": run})
-                    cursor.execute("SELECT pg_notify(%s::text, %s::text)", [CHANNEL, payload])
+            self._send(items)
         except DatabaseError as error:
-            logger.warning("live hints lost: %s", error)
-            connection.close()
+            logger.warning("%s lost: %s", self._name, error)
+            connections["default"].close()
 
     def _run(self) -> None:
         while True:
-            self.filled.wait()
-            self.filled.clear()
+            self._filled.wait()
+            self._filled.clear()
             threading.Event().wait(COALESCE_SECONDS)
             self.flush()
 
 
 @cache
-def _outbox(pid: int) -> _Outbox:
+def _outbox(pid: int) -> Outbox[tuple[str, str]]:
     """The outbox of one process; a forked process gets one of its own."""
-    return _Outbox()
+    return Outbox("live hints", _notify)
+
+
+def _notify(hints: Sequence[tuple[str, str]]) -> None:
+    with connections["default"].cursor() as cursor:
+        for tenant, run in hints:
+            payload = json.dumps({"tenant": tenant, "run": run})
+            cursor.execute("SELECT pg_notify(%s::text, %s::text)", [CHANNEL, payload])
 
 
 def hint_changed(*, tenant_id: UUID, run_id: UUID) -> None:
     """Tell open pages, after the commit, that something about this run changed."""
     if settings.LIVE_HINTS:
-        transaction.on_commit(lambda: _outbox(os.getpid()).put(tenant_id, run_id))
+        transaction.on_commit(lambda: _outbox(os.getpid()).put((str(tenant_id), str(run_id))))
 
 
 def listen_parameters() -> dict[str, Any]:

@@ -22,6 +22,7 @@ from runs.models import (
     Refusal,
     Run,
     RunInput,
+    TraceEvent,
     Workspace,
     WorkspaceProgress,
 )
@@ -157,6 +158,11 @@ def messages_of(run: Run, *, upto: int | None = None) -> Sequence[tuple[Message,
 def last_message(run: Run) -> int:
     """The number of the newest message of a run, or 0."""
     return Message.objects.filter(run=run).aggregate(last=Max("seq"))["last"] or 0
+
+
+def trace_rows(run: Run) -> QuerySet[TraceEvent]:
+    """What was seen of a run. For people: nothing else reads it (B-005)."""
+    return TraceEvent.objects.filter(tenant_id=run.tenant_id, run_id=run.id)
 
 
 def open_stop(run: Run) -> ControlRequest | None:

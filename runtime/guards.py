@@ -127,6 +127,7 @@ def _asked_afresh(kind: RefusalKind, wait: Any, why: str) -> Failed:
 def hold(session: Session, failed: Failed) -> bool:
     """Hold the run: live waits void, wakeups refused, the refusal recorded. Always returns False."""
     refuse_resume(session.holding, failed.kind, failed.why, failed.subject, void_waits=True)
+    session.trace("guard_failed", failed.subject, kind=str(failed.kind))
     return False
 
 
@@ -167,4 +168,7 @@ def note_drift(session: Session) -> None:
 def goes_on(session: Session) -> bool:
     """True if guards 10 and 11 hold; else the run was held."""
     failed = ground(session)
-    return True if failed is None else hold(session, failed)
+    if failed is not None:
+        return hold(session, failed)
+    session.trace("guards_passed", guards="10 11")
+    return True

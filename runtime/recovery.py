@@ -144,6 +144,9 @@ def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
         price=price_of(spec),
         timed=BudgetUnit.WALL_MS in budget_units(run.id),
     )
+    session.trace("resumed", fence=holding.fence, takeover=holding.takeover, revision=position.revision)
+    for ref in position.snapshot.results:
+        session.trace("ref_verified", ref.call, digest=ref.digest)
     for call_id, turn_no, ordinal in proposals_waiting(call_ids=position.snapshot.barrier):
         session.asked_for(call_id, turn_no, ordinal)
     lapses = lapses_of([ref.call for ref in position.snapshot.results])

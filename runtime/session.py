@@ -17,6 +17,7 @@ from checkpoints.states import Phase, Trigger
 from receipts.selectors import RunKeys, run_keys
 from runs.selectors import last_message, memory_texts
 from runs.states import Holding
+from runs.trace import Attribute, Place, trace
 from runtime.contracts import AgentSpec, Arguments, Gateway, Price, PriorResult, Tool, ToolContext
 from runtime.conversation import Conversation, rebuild
 from runtime.descent import child_report
@@ -153,8 +154,15 @@ class Session:
     def moved(self, snapshot: Snapshot, digest: str) -> None:
         """The head has moved to this revision."""
         self.working = None
-        parts = next((one.parts for one in self.in_flight if one.digest == digest), None)
-        self.position = Position(snapshot.revision, digest, snapshot, parts)
+        saved = next((one for one in self.in_flight if one.digest == digest), None)
+        parts, id = (saved.parts, saved.id) if saved else (None, None)
+        self.position = Position(snapshot.revision, digest, snapshot, parts, id)
+        self.trace("checkpoint_saved", revision=snapshot.revision, phase=snapshot.phase, digest=digest)
+
+    def trace(self, name: str, call_id: UUID | None = None, **attributes: Attribute) -> None:
+        """Note what was seen here, after the commit that it tells of."""
+        run, node = self.run, self.position.snapshot.next_node
+        trace(name, Place(run.tenant_id, run.id, run.thread_id, self.position.id, node, call_id), **attributes)
 
     def work_on(self, snapshot: Snapshot) -> None:
         """Go on from a revision that could not be saved. The head has not moved."""
@@ -176,6 +184,8 @@ class Session:
         """These calls are dispatched and wait to be sent."""
         self.sending = sendings
         self.out |= {sending.call_id for sending in sendings}
+        for sending in sendings:
+            self.trace("call_dispatched", sending.call_id, attempt=sending.attempt)
 
     def reread(self) -> None:
         """Take conversation and keys from the store again, after calls were closed or results adopted."""

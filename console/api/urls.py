@@ -13,6 +13,7 @@ from console.api import (
     obligations,
     reports,
     runs,
+    trace,
     waits,
 )
 from console.api.view import Missing
@@ -30,6 +31,7 @@ urlpatterns = [
     path("runs/<uuid:id>/goal/", runs.RunGoal.as_view(), name="run-goal"),
     path("runs/<uuid:id>/budget/", runs.RunBudget.as_view(), name="run-budget"),
     path("runs/<uuid:id>/continue/", lineage.RunContinue.as_view(), name="run-continue"),
+    path("runs/<uuid:id>/trace/", trace.RunTrace.as_view(), name="run-trace"),
     path("runs/<uuid:id>/replay/", lineage.RunReplay.as_view(), name="run-replay"),
     path("runs/<uuid:id>/migrate/", lineage.RunMigrate.as_view(), name="run-migrate"),
     path("runs/<uuid:id>/repin/", lineage.RunRepin.as_view(), name="run-repin"),

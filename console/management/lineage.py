@@ -6,8 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from accounts.errors import Refused
-from console.management.noun import Asked, Noun, Shown, facts, shown, table
+from console.management.noun import Asked, Noun, Shown, clock, facts, shown, table
+from console.records import records_of
 from console.records.lineage import PreviewRecord, ReplayRecord
+from console.records.trace import TraceRecord
+from runs.selectors import access_run, trace_rows
 from runtime.services import (
     Started,
     SuccessorRequest,
@@ -20,11 +23,12 @@ from runtime.services import (
 )
 
 ShowRun = Callable[[Asked, UUID], Shown]
+TRACE_HEADS = ("AT", "SEEN", "NODE", "WHAT")
 STEP_HEADS = ("TURN", "KIND", "NAME", "STATUS", "ATTEMPTS", "DIGEST", "INTACT")
 
 
 def add_verbs(noun: Noun, show_run: ShowRun) -> None:
-    """Add continue, fork, preview-fork, replay, migrate and repin to the noun; `show_run` is how it shows a run."""
+    """Add continue, fork, preview-fork, replay, trace, migrate and repin to the noun; `show_run` is how it shows a run."""
     lineage = _Lineage(show_run)
     _successor(noun, "continue", lineage.continue_, "Continue a run that ended without completing as a new run.")
     forking = _successor(noun, "fork", lineage.fork, "Begin a new run at any revision of this one.")
@@ -34,6 +38,8 @@ def add_verbs(noun: Noun, show_run: ShowRun) -> None:
     looking.add_argument("revision", type=int)
     replaying = noun.verb("replay", replay, "Step through what the run stored. No model and no tool is asked.")
     replaying.add_argument("id", type=UUID)
+    tracing = noun.verb("trace", trace, "What was seen of the run on the way, in the order in which it was written.")
+    tracing.add_argument("id", type=UUID)
     for name, act, help in (
         ("migrate", lineage.migrate, "Bring the head of a run from an older format to the one of today."),
         ("repin", lineage.repin, "Pin a run to its agent as it is installed now."),
@@ -106,6 +112,16 @@ def preview(asked: Asked) -> Shown | Refused:
 
 def _calls(calls: list[dict[str, Any]]) -> str:
     return "\n".join(f"{call['id']} {call['status']} {call['step']}" for call in calls) or "nothing"
+
+
+def trace(asked: Asked) -> Shown:
+    """What was seen of a run."""
+    rows = trace_rows(access_run(actor=asked.actor, id=asked["id"])).order_by("id")
+    records = records_of(TraceRecord, rows)
+    lines = [
+        (clock(one["at"]), one["name"], one["node"], json.dumps(one["attributes"], sort_keys=True)) for one in records
+    ]
+    return Shown(records, table(TRACE_HEADS, lines, "Nothing was noted of this run."))
 
 
 def replay(asked: Asked) -> Shown:

@@ -5,6 +5,7 @@ from runs.models.identity import Agent, AgentVersion, Artifact, Thread
 from runs.models.ledger import Budget, BudgetEntry, Message, Refusal
 from runs.models.memory import MemoryItem, WorkspaceProgress
 from runs.models.run import Run, RunInput, RunTransition
+from runs.models.trace import TraceEvent
 from runs.models.workspace import Workspace
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "RunTransition",
     "SweepFailure",
     "Thread",
+    "TraceEvent",
     "Wakeup",
     "Workspace",
     "WorkspaceProgress",

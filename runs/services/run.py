@@ -35,6 +35,7 @@ from runs.selectors import open_pause
 from runs.services.budget import budgets_open
 from runs.services.control import control_adopt, controls_close
 from runs.states import ENDED_RUN, ControlKind, HoldReason, Origin, RefusalKind, RunStatus, WakeupCause
+from runs.trace import Place, trace
 from runs.wakeups import wakeup_write
 
 
@@ -221,6 +222,8 @@ def run_move(
     # Only a holder, or whoever ends the run, has the lease locked; touching it otherwise would turn the lock order around.
     if ended or (fence is not None and to not in (RunStatus.RUNNING, RunStatus.STOPPING)):
         lease_release(run.id)
+    place = Place(run.tenant_id, run.id, run.thread_id)
+    trace("run_moved", place, before=str(run.status), after=str(to), cause=cause, fence=fence)
     run.status, run.hold_reason = to, hold_reason
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
 

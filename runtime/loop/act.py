@@ -130,6 +130,7 @@ def _unknown(session: Session, sending: Sending, why: str) -> None:
     with held_run(session.holding) as (run, _):
         attempt_lost(attempt_find(receipt_id=sending.call_id, attempt_no=sending.attempt), why=why)
         budget_hold_unknown(run_id=run.id, receipt_id=sending.call_id, attempt_no=sending.attempt)
+    session.trace("outcome_unknown", sending.call_id, attempt=sending.attempt)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
 
 
@@ -168,6 +169,7 @@ def _record(session: Session, sending: Sending, tried: Tried) -> bool:
         session.keys.live.pop(sending.key, None)
     written = _write_task(session, sending, tried) if session.out else _close_step(session, sending, tried)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
+    session.trace("result_recorded", sending.call_id, attempt=sending.attempt, ok=ok, digest=ref.digest)
     reach("after_result_commit", sending.tool.key)
     return written.stopping
 

@@ -139,6 +139,8 @@ def _open_waits(session: Session, ruled: Sequence[Ruled]) -> bool:
     elif failed is not None:
         guards.hold(session, failed)
     else:
+        for call, _ in ruled:
+            session.trace("wait_opened", call.id, args_digest=call.args_digest)
         reach("after_wait_opened", ruled[0][0].tool)
     return False
 

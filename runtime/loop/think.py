@@ -54,6 +54,7 @@ def think(session: Session) -> bool:
     if session.asked is None:
         return _ask(session)
     asked, session.asked = session.asked, None
+    session.trace("model_asked", turn=asked.turn_no, attempt=asked.attempt)
     reach("after_model_dispatch_commit")
     session.heartbeat.allow(MODEL_TIMEOUT_SECONDS)
     session.heartbeat.prove_held()
@@ -213,6 +214,7 @@ def _seal(session: Session, asked: Asked, turn: ModelTurn, answer: Asking) -> bo
     else:
         session.work_on(chosen)
     _remember(session, asked, turn, bound, started=started)
+    session.trace("turn_sealed", turn=asked.turn_no, proposals=len(bound))
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
     return True
 

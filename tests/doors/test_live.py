@@ -132,7 +132,7 @@ class Site:
 @pytest.fixture(autouse=True)
 def _only_our_hints() -> Iterator[None]:
     """This process starts runs; hints are sent by hand, so that each one is expected."""
-    with override_settings(LIVE_HINTS=False):
+    with override_settings(LIVE_HINTS=False, TRACE=False):
         yield
 
 
@@ -141,7 +141,11 @@ def web(
     services: Services, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The address of a web server that listens."""
-    with cloned_database(services) as url, django_db_blocker.unblock(), override_settings(LIVE_HINTS=False):
+    with (
+        cloned_database(services) as url,
+        django_db_blocker.unblock(),
+        override_settings(LIVE_HINTS=False, TRACE=False),
+    ):
         stack = Stack(services, url, tmp_path_factory.mktemp("live"))
         try:
             stack.start_web()

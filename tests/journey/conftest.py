@@ -37,7 +37,7 @@ def journey_stack(services: Services, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture(scope="package")
 def running(journey_stack: Stack, django_db_blocker: DjangoDbBlocker) -> Iterator[World]:
     """Everything started, with the web server. Hints come from the real processes, not from this one."""
-    quiet = override_settings(LIVE_HINTS=False)
+    quiet = override_settings(LIVE_HINTS=False, TRACE=False)
     with quiet, using_database(DATABASE), django_db_blocker.unblock(), running_world(journey_stack) as world:
         journey_stack.start_web()
         roles = frozenset({Role.OPERATOR, Role.APPROVER, Role.RECONCILER})

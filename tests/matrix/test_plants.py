@@ -136,7 +136,7 @@ def unguarded_stage(
     folder: Path = tmp_path_factory.mktemp("plants")
     stack = Stack(services, f"{services.cluster.url(DATABASE)}&options={quote(FROZEN_SESSIONS)}", folder)
     stack.environment[WANTED] = "1"
-    told = override_settings(LIVE_HINTS=False, AGENTS=[*settings.AGENTS, "tests.matrix.agents.Matrix"])
+    told = override_settings(LIVE_HINTS=False, TRACE=False, AGENTS=[*settings.AGENTS, "tests.matrix.agents.Matrix"])
     try:
         with told, using_database(DATABASE), django_db_blocker.unblock():
             with connection.cursor() as cursor:
