@@ -44,7 +44,6 @@ def stage(matrix_stack: Stack, django_db_blocker: DjangoDbBlocker) -> Iterator[S
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The table of the cells that were played."""
-    if report.played_cells:
-        terminalreporter.write_sep("=", "crash matrix")
-        for line in report.table(report.played_cells):
-            terminalreporter.write_line(line)
+    lines = report.table(report.played_cells) if report.played_cells else []
+    for line in lines + (report.store_lines() if report.struck else []):
+        terminalreporter.write_line(line)

@@ -2,11 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from tests.matrix.cells import Fault
 from tests.matrix.play import Played
 
 played_cells: list[Played] = []  # everything that this run of the tests has played, for the summary
+
+struck: list[dict[str, Any]] = []  # every store fault that was drawn at a rate: which, and whose work
 
 
 def repeat_with(played: Played) -> str:
@@ -36,6 +39,14 @@ def table(played: Sequence[Played]) -> list[str]:
         }
         lines.append(f"{point:4}" + "".join(f"{_summed(cells[fault]):>12}" for fault in Fault))
     return [*lines, *_sums(played)]
+
+
+def store_lines() -> list[str]:
+    """How often each store fault struck, and whose work was struck most."""
+    faults, methods = (Counter(strike[part] for strike in struck) for part in ("fault", "method"))
+    kinds = ", ".join(f"{count} {fault}" for fault, count in faults.most_common())
+    often = ", ".join(f"{method} {count}" for method, count in methods.most_common(5))
+    return [f"{len(struck)} store faults: {kinds}", f"in {len(methods)} methods, most often {often}"]
 
 
 def _summed(cells: Sequence[Played]) -> str:

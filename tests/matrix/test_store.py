@@ -4,7 +4,6 @@ import json
 import os
 import random
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from django.db import DatabaseError, connections, transaction
 from psycopg import RawCursor
 from pytest_django import Settings
 
+from tests.matrix import report
 from tests.matrix.cells import script, undisturbed
 from tests.matrix.history import Memory
 from tests.matrix.invariants import check
@@ -145,9 +145,8 @@ def run_under_faults(stage: Stage, seed: int, runs: int) -> None:
         broken = check(stage.history(Memory())) | broken_invariants()
     assert broken == {}
     struck = stage.store_strikes()[before:]
-    assert len({strike["fault"] for strike in struck}) >= min(len(StoreFault), runs // 3), Counter(
-        strike["fault"] for strike in struck
-    )
+    report.struck += struck
+    assert len(struck) >= runs // 4
 
 
 @pytest.mark.process
