@@ -1,5 +1,6 @@
 """A cell of the matrix: one crash point, one fault, one seed. The seed chooses path, tool, script and timing."""
 
+import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +8,10 @@ from enum import StrEnum
 
 from tests.matrix.agents import UNKNOWN, Script
 from tests.matrix.points import ASKING, LOCAL, POINTS, READS, Path, Point, Scene
+
+# What `make test-matrix SEEDS= CELLS=` asks for.
+SEEDS = [int(seed) for seed in (os.environ.get("MATRIX_SEEDS") or "1").split()]
+ONLY = (os.environ.get("MATRIX_CELLS") or "").split()
 
 
 class Fault(StrEnum):

@@ -4,7 +4,6 @@ MATRIX_SEEDS chooses paths, tools, scripts and timing; MATRIX_CELLS picks cells 
 seeds a watcher ends the leases of dead workers, under even ones they expire.
 """
 
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.matrix import report
-from tests.matrix.cells import Cell, Fault, cell, cells
+from tests.matrix.cells import ONLY, SEEDS, Cell, Fault, cell, cells
 from tests.matrix.history import Memory
 from tests.matrix.invariants import INVARIANTS, check
 from tests.matrix.play import TICK
@@ -21,8 +20,6 @@ from tests.matrix.stage import Stage
 from tests.matrix.turns import play_all
 from tests.scenarios.invariants import broken_invariants, one_snapshot
 
-SEEDS = [int(seed) for seed in (os.environ.get("MATRIX_SEEDS") or "1").split()]
-ONLY = (os.environ.get("MATRIX_CELLS") or "").split()
 LIMIT = 1200.0  # s for all cells of a seed
 SLICE_SEED = 1
 _never = threading.Event()

@@ -13,7 +13,7 @@ from psycopg import RawCursor
 from pytest_django import Settings
 
 from tests.matrix import report
-from tests.matrix.cells import script, undisturbed
+from tests.matrix.cells import SEEDS, script, undisturbed
 from tests.matrix.history import Memory
 from tests.matrix.invariants import check
 from tests.matrix.play import TICK, Player
@@ -155,6 +155,6 @@ def test_runs_under_a_store_that_fails_end_right(stage: Stage) -> None:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_many_runs_under_a_store_that_fails_end_right(stage: Stage, seed: int) -> None:
-    run_under_faults(stage, seed, runs=30)
+    run_under_faults(stage, seed, runs=60)
