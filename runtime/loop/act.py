@@ -97,6 +97,8 @@ def _record_one(session: Session, sending: Sending, tried: Tried, recorded: _Rec
             recorded.stopping = _record(session, sending, tried)
         del session.in_hand[sending.call_id]
     except LeaseLost as error:
+        if not tried.unknown and _may_try_again(sending, tried):
+            refuse_late(session, sending, tried)  # a known outcome was kept where it could not be stored
         recorded.lost = error
     except (OperationalError, InterfaceError) as error:
         if not connection_lost(error):

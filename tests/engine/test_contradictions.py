@@ -82,6 +82,7 @@ def say(engine: Engine, call: ToolCall, says: Verdict, by: str = "rita") -> Flag
     [
         (went_well("a"), ("OK", "elsewhere", "ref-a")),
         (ToolFailed("403: not today"), ("ERROR_FINAL", "403: not today", None)),
+        (ToolRetryable("503: busy"), ("ERROR_RETRYABLE", "503: busy", None)),
     ],
 )
 def test_a_late_answer_is_kept_and_changes_nothing(engine: Engine, outcome: Any, kept: tuple[Any, ...]) -> None:
