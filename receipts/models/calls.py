@@ -355,7 +355,7 @@ class SecondEffect(models.Model):
             models.UniqueConstraint(fields=["tenant", "lineage_id", "intent_key"], name="second_effect_once"),
             models.CheckConstraint(condition=~Q(reason=""), name="second_effect_has_reason"),
         ]
-        triggers: ClassVar = [append_only()]
+        triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
         return self.intent_key
