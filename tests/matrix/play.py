@@ -24,7 +24,7 @@ from tests.matrix.points import Place, Scene
 from tests.matrix.stage import Stage
 
 TTL = 2.0
-PATIENCE = 60.0  # s, for one step of a cell
+PATIENCE = 120.0  # s, for one step of a cell
 TICK = 0.03
 LOOK_AGAIN = 0.1  # s between two looks at a run
 ACT_AGAIN = 0.5  # s between two acts of the operator on one run

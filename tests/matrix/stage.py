@@ -99,11 +99,11 @@ class Stage:
     def wait_ready(self) -> None:
         """Wait until the web server answers and every worker has taken a hint."""
         self.tend()
-        wait_until(lambda: not self.doors.ask(self.people[0], "GET", "runs/").result().unknown, "the web answers", 60)
+        wait_until(lambda: not self.doors.ask(self.people[0], "GET", "runs/").result().unknown, "the web answers", 120)
 
     def wait_idle(self) -> None:
         """Wait until no worker has a task any more: what stood still has woken up and given up."""
-        wait_until(lambda: not self.busy(), "the workers are idle", 60)
+        wait_until(lambda: not self.busy(), "the workers are idle", 120)
 
     def busy(self) -> list[str]:
         """What the workers have in hand, and those that do not answer."""
@@ -224,7 +224,7 @@ class Stage:
                 services.database.start()
             return services.cluster.answers()
 
-        wait_until(answers, "PostgreSQL answers again", 60)
+        wait_until(answers, "PostgreSQL answers again", 120)
 
     # ── the oracle ──────────────────────────────────────────────────────────────
 

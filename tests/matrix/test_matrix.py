@@ -20,7 +20,7 @@ from tests.matrix.stage import Stage
 from tests.matrix.turns import play_all
 from tests.scenarios.invariants import broken_invariants, one_snapshot
 
-LIMIT = 1200.0  # s for all cells of a seed
+LIMIT = 1800.0  # s for all cells of a seed
 SLICE_SEED = 1
 _never = threading.Event()
 
