@@ -163,7 +163,7 @@ class Case:
 
 
 _HELD = ("HELD", "RESUME_REFUSED")
-_AFRESH = ("WAITING", None, "INVALIDATED", ("REFUSED",), ("decide", "stop", "settle"))
+_AFRESH = ("WAITING", None, "INVALIDATED", ("REFUSED",), ("decide", "pause", "stop", "settle"))
 CASES = {
     "1 takeovers": Case(1, spend_takeovers, "TAKEOVER_LIMIT", "HELD", "TAKEOVER_LIMIT", "APPROVED", ("PENDING",)),
     "4 save": Case(4, lose_a_save, "SAVE_UNKNOWN", "HELD", "SAVE_UNKNOWN", "APPROVED", ("PENDING",)),
