@@ -57,6 +57,6 @@ def _finish(session: Session) -> bool:
     if stopping:
         stop(session.holding)
     elif failed is not None:
-        guards.hold(session, failed)
+        return guards.hold(session, failed)
     reach("after_terminal_commit")
     return False

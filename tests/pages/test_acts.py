@@ -108,6 +108,28 @@ def test_withdrawing_a_constraint(mo: Member, viewer: Member) -> None:
     assert "Withdraw…" not in html
 
 
+def test_terms_that_the_agent_does_not_declare_any_more_are_shown_beside_those_that_it_does(mo: Member) -> None:
+    """C-005: what the run accepted holds; the page shows the difference."""
+    told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
+    for statement in ("Be <b>brief</b>.", "Every number comes from a tool; none from the model."):
+        Commitment.objects.create(
+            tenant=mo.tenant,
+            run=told.run,
+            kind="CONSTRAINT",
+            statement=statement,
+            source_kind="AGENT",
+            source_ref="fund_comparison",
+            source_version="0",
+            accepted_revision=1,
+        )
+    html = mo.get(f"/runs/{told.run.id}/")
+    assert "What the run accepted holds." in html
+    assert "Kept by this run, not declared any more: <" in html and "Be &lt;b&gt;brief&lt;/b&gt;." in html
+    assert "Declared now, never accepted by this run: " in html and "unchanged." in html
+    kept = html.split("Kept by this run")[1:]
+    assert len(kept) == 1 and len(html.split("Declared now")) == 2
+
+
 def test_binding_a_run_keeps_what_was_typed(mo: Member, viewer: Member) -> None:
     told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
     url = f"/runs/{told.run.id}/bind/"
