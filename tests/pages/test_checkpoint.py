@@ -72,7 +72,7 @@ def test_the_difference_shows_what_changed_and_folds_what_did_not(ann: Member) -
     said = words(html)
     assert f"Changed since {head(run) - 1}" in said
     assert "<ins>" in html and "AWAITING_APPROVAL" in html
-    assert "contract: 8 lines, the same byte for byte" in said
+    assert "contract: 24 lines, the same byte for byte" in said
 
 
 def test_any_two_revisions_are_compared_the_older_one_on_the_left(ann: Member) -> None:
