@@ -222,12 +222,14 @@ def unknown_stays_unknown(history: History) -> Broken:
 def _left_unknown(call: Row, row: Row, after: Row | None, said: Row | None, result: Row | None) -> Broken:
     """How the outcome of one unanswered attempt was settled, if it should not have been."""
     about = f"attempt {row['attempt_no']} of {call['tool']} {call['id']} got no answer"
+    proved = said is not None and said["verdict"] == "NOT_EXECUTED"
     if after is not None:
-        proved = said is not None and said["verdict"] == "NOT_EXECUTED" and said["at"] <= after["dispatched_at"]
-        return [] if proved or call["effect_class"] == "IDEMPOTENT" else [f"{about} and was repeated"]
-    settled = result is not None and result["reconciliation_id"] is None
-    moved = result is None and call["status"] != "UNCERTAIN"
-    return [f"{about} and is {call['status']} on nobody's word"] if settled or moved else []
+        in_time = proved and said is not None and said["at"] <= after["dispatched_at"]
+        return [] if in_time or call["effect_class"] == "IDEMPOTENT" else [f"{about} and was repeated"]
+    if result is None:
+        again = call["status"] == "RETRY_WAIT" and (proved or call["effect_class"] == "IDEMPOTENT")
+        return [] if again or call["status"] == "UNCERTAIN" else [f"{about} and is {call['status']} on nobody's word"]
+    return [] if result["reconciliation_id"] else [f"{about} and is {call['status']} on nobody's word"]
 
 
 def the_audit_only_grows(history: History) -> Broken:
