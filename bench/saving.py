@@ -10,19 +10,11 @@ from checkpoints.states import Phase, Trigger
 from runs.canonical import digest
 from runs.leases import lease_acquire
 from runs.selectors import run_now
-from runs.statements import FENCE, GO, Purse, fence_params, joined
+from runs.statements import FENCE, GO, Purse, fence_params, joined, run_statement
 from runtime.heartbeat import Heartbeat
 from runtime.recovery import restore
-from runtime.statements import write
 
-_SAVE_ALONE = joined(
-    FENCE,
-    GO,
-    SAVE,
-    select="""
-SELECT (SELECT count(*) FROM fence), false, (SELECT count(*) FROM go), (SELECT count(*) FROM done),
-       (SELECT max(news) FROM fence), (SELECT count(*) FROM saved)""",
-)
+_SAVE_ALONE = joined(FENCE, GO, SAVE, select="SELECT count(*) FROM saved")
 REFERENCES_OF_2_KB = 5
 
 
@@ -52,6 +44,6 @@ class Saver:
         writes = frozenset(ref.call for ref in self.refs)
         prepared = proved(prepare(Candidate(draft, Trigger.CURSOR, None, self.session.snapshot, writes)))
         params = fence_params(self.holding) | save_params([prepared], key_id=self.key_id) | Purse().params()
-        if not write(_SAVE_ALONE, params).done:
+        if run_statement(_SAVE_ALONE, params | {"news": None, "start": True}) != (1,):
             raise RuntimeError("nothing was saved")
         self.session.moved(prepared.candidate.snapshot, prepared.digest)
