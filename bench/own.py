@@ -1,8 +1,11 @@
 """`make bench`: our own figures beside the floor, in about two minutes."""
 
+import subprocess
+import sys
+
 from bench.costs import growth, step_costs
 from bench.payload import STEPS
-from bench.rounds import Entry, play
+from bench.rounds import ROOT, Entry, play
 from bench.server import running_server
 from bench.tables import line, title
 
@@ -27,6 +30,9 @@ def main() -> None:
         saves = play(server, [Entry("raw_cte"), Entry("signalbox_save")], workers=1, rounds=3, seconds=2)
         for name in saves.loads:
             line(name, f"{saves.rate(name):8.1f} saves/s", f"{saves.ratio(name, 'raw_cte'):5.2f} of the floor")
+    title("What people wait for: decision to dispatch, kill -9 to takeover")
+    for what in ("decision", "takeover"):
+        subprocess.run([sys.executable, "-m", "bench.waits", what], cwd=ROOT, check=True)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ class Server:
 
     cluster: postgres.Cluster
     postmaster: int
+    folder: Path
 
     def fresh(self, name: str) -> str:
         """An empty database of this name; its libpq URL."""
@@ -95,7 +96,7 @@ def running_server() -> Iterator[Server]:
             if child.has_ended() or time.monotonic() > deadline:
                 raise RuntimeError(f"PostgreSQL did not start:\n{child.last_lines()}")
             time.sleep(0.1)
-        yield Server(cluster, _postmaster(cluster))
+        yield Server(cluster, _postmaster(cluster), folder)
     finally:
         if child.process is not None:
             child.send(signal.SIGINT)

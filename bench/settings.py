@@ -1,5 +1,5 @@
-"""The product's settings, with the stub agent."""
+"""The product's settings, with the stub agents."""
 
 from console.settings import *  # noqa: F403
 
-AGENTS = ["bench.stub.Stub"]
+AGENTS = ["bench.stub.Stub", "bench.stub_slow.Asker", "bench.stub_slow.Lingerer"]

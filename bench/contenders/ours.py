@@ -11,17 +11,17 @@ from bench.closed_loop import Operation
 PERSON = "bench"
 
 
-def _set_up(dsn: str) -> None:
+def _set_up(dsn: str, broker: str = "memory://") -> None:
     os.environ["SIGNALBOX_DATABASE_URL"] = dsn
     os.environ["SIGNALBOX_DB_POOL"] = "false"
-    os.environ["SIGNALBOX_BROKER_URL"] = "memory://"  # nobody waits for the hints
+    os.environ["SIGNALBOX_BROKER_URL"] = broker  # by default nobody waits for the hints
     os.environ["DJANGO_SETTINGS_MODULE"] = "bench.settings"
     django.setup()
 
 
-def prepare(dsn: str) -> None:
-    """Migrate, and make a tenant with somebody who may start runs."""
-    _set_up(dsn)
+def prepare(dsn: str, broker: str = "memory://") -> None:
+    """Migrate, and make a tenant with somebody who may start runs and decide. Once in a process."""
+    _set_up(dsn, broker)
     from accounts.services import member_set, tenant_create
     from accounts.states import Role
 
@@ -41,12 +41,12 @@ def agent(dsn: str) -> Operation:
     return run
 
 
-def started(goal: str = "") -> UUID:
-    """A run of the stub, queued."""
+def started(goal: str = "", agent: str = "stub") -> UUID:
+    """A run of the stub, or of another agent, queued."""
     from accounts.selectors import actor_named
     from runtime.services import Started, StartRequest, run_start
 
-    wanted = StartRequest("stub", {}, goal=goal) if goal else StartRequest("stub", {})
+    wanted = StartRequest(agent, {}, goal=goal)
     outcome = run_start(actor=actor_named(username=PERSON, door="command"), wanted=wanted)
     if not isinstance(outcome, Started):
         raise TypeError(f"{outcome}")

@@ -1,0 +1,153 @@
+"""How long people wait: from a decision to the call that it allows, and from the death of a worker to the next one.
+
+Real worker processes, a real broker, the watcher. Times are the database's: those of the rows.
+"""
+
+import os
+import signal
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
+
+from bench.contenders import ours
+from bench.server import Server
+from console.local import programs, valkey
+from console.local.children import Child
+from console.local.programs import Program
+from console.local.readiness import workers_answer
+
+T = TypeVar("T")
+
+DECISIONS = 30
+KILLS = 10
+_PATIENCE_SECONDS = 60.0
+
+
+def decision_latencies(server: Server, name: str) -> list[float]:
+    """Milliseconds from a decision to the dispatch of the call that it allows, through the queue and a worker."""
+    with _stack(server, name) as stack:
+        from receipts.models import Attempt
+
+        stack.start_worker("w1")
+        runs = [ours.started(agent="asker") for _ in range(DECISIONS)]
+        taken = []
+        for run_id in runs:
+            decided = _approve(run_id)
+            attempt = _until(Attempt.objects.filter(tool_call__run_id=run_id).first)
+            taken.append(1e3 * (attempt.dispatched_at - decided).total_seconds())
+        return taken
+
+
+def takeover_latencies(server: Server, name: str) -> list[float]:
+    """Milliseconds from a kill -9 of the worker that holds a run to the takeover by another process."""
+    with _stack(server, name) as stack:
+        from runs.models import RunTransition
+
+        stack.start_watcher()
+        workers = [stack.start_worker("w0"), stack.start_worker("w1")]
+        taken = []
+        for number in range(KILLS):
+            run_id = ours.started(agent="lingerer")
+            victim = _until(partial(_holder, run_id, workers))
+            killed = datetime.now(tz=UTC)
+            os.killpg(victim.pid, signal.SIGKILL)
+            took = _until(RunTransition.objects.filter(run_id=run_id, cause="TAKEOVER").first)
+            taken.append(1e3 * (took.at - killed).total_seconds())
+            workers[workers.index(victim)] = stack.start_worker(f"w{number + 2}")
+        return taken
+
+
+def summary(taken: list[float]) -> str:
+    """Median, 95th percentile and the longest."""
+    ordered = sorted(taken)
+    p95 = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
+    return (
+        f"p50 {statistics.median(ordered):,.1f} ms, p95 {p95:,.1f} ms, longest {ordered[-1]:,.1f} ms (n={len(ordered)})"
+    )
+
+
+class _Stack:
+    """Worker processes on one database and one broker."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self.environment = environment
+        self.children: list[Child] = []
+
+    def start(self, program: Program) -> Child:
+        child = Child(program, self.folder / f"{program.name}.log")
+        child.start()
+        self.children.append(child)
+        return child
+
+    def start_worker(self, name: str) -> Child:
+        node = f"{name}-{os.getpid()}@{socket.gethostname()}"
+        child = self.start(programs.worker(name, node, self.environment, concurrency=1))
+        _until(lambda: workers_answer(self.environment["SIGNALBOX_BROKER_URL"], [node]))
+        return child
+
+    def start_watcher(self) -> Child:
+        return self.start(programs.watcher(self.environment))
+
+
+@contextmanager
+def _stack(server: Server, name: str) -> Iterator[_Stack]:
+    dsn = server.fresh(name)
+    folder = server.folder / name
+    folder.mkdir()
+    broker = server.folder / "run" / f"{name}.sock"
+    url = valkey.url(broker)
+    ours.prepare(dsn, broker=url)
+    environment = {**os.environ, "SIGNALBOX_BROKER_URL": url, "SIGNALBOX_VAR_DIR": str(folder)}
+    stack = _Stack(folder, environment)
+    stack.start(valkey.program(broker, environment))
+    _until(lambda: valkey.answers(broker))
+    try:
+        yield stack
+    finally:
+        for child in reversed(stack.children):
+            if child.process is not None:
+                child.send(signal.SIGKILL)
+                child.collect()
+
+
+def _approve(run_id: UUID) -> datetime:
+    """Decide the open wait of a run, as a page would; when the decision was stored."""
+    from accounts.selectors import actor_named
+    from approvals.models import Decision, Wait
+    from approvals.services import Seen, approval_decide
+    from approvals.states import DecisionVerdict
+
+    wait = _until(lambda: Wait.objects.filter(run_id=run_id, status="OPEN").first())
+    seen = Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
+    actor = actor_named(username=ours.PERSON, door="command")
+    approval_decide(actor=actor, wait_id=wait.id, verdict=DecisionVerdict.APPROVE, seen=seen, reason="bench")
+    return Decision.objects.get(wait=wait).at
+
+
+def _holder(run_id: UUID, workers: list[Child]) -> Child | None:
+    """The worker whose pool process holds a run that is in the middle of its call."""
+    from receipts.models import Attempt
+    from runs.models import Lease
+
+    if not Attempt.objects.filter(tool_call__run_id=run_id).exists():
+        return None
+    owner = Lease.objects.get(run_id=run_id).owner or ""
+    pid = int(owner.rsplit("-", 1)[1])
+    return next((worker for worker in workers if os.getpgid(pid) == worker.pid), None)
+
+
+def _until(found: Callable[[], T | None]) -> T:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not (value := found()):
+        if time.monotonic() > deadline:
+            raise TimeoutError("what was waited for did not come")
+        time.sleep(0.002)
+    return value
