@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -244,6 +245,111 @@ def test_the_place_of_a_planted_fault_is_named_exactly(steps: list[int | str], b
         value = [0] * step + [value] if isinstance(step, int) else {"": 0, step: value}
         place = (f"[{step}]" if isinstance(step, int) else f".{step}") + place
     assert refusal(lambda: canonical(value)).startswith(f"${place}: ")
+
+
+# ── texts as they come from outside, with every trap that readers of JSON fall into ──
+
+SPACE = st.sampled_from(["", " ", "\n", "\t ", "\r\n"])
+DIGITS = st.integers(1, 25).flatmap(lambda size: st.text("0123456789", min_size=size, max_size=size))
+WRITTEN_NUMBER = st.one_of(
+    st.sampled_from(["1e400", "-1e400", "1E400", "NaN", "Infinity", "-Infinity", "1e-400", "-0", "-0.0", "1E2", "1.0"]),
+    st.sampled_from([str(2**53 + n) for n in (-2, -1, 0, 1)] + [f"-{2**53 + n}" for n in (-2, -1, 0, 1)]),
+    st.sampled_from(["01", "+1", ".5", "5.", "1e", "0x10", "1_000", "9" * 5000, "1e21", "1e20", "9007199254740992.0"]),
+    st.builds("{}{}.{}e{}".format, st.sampled_from(["", "-"]), DIGITS, DIGITS, st.integers(-330, 330)),
+)
+WRITTEN_TEXT = st.lists(
+    st.sampled_from(
+        [
+            "a",
+            "ü",
+            "🍕",
+            "\\u0000",
+            "\0",
+            "\\ud83c",
+            "\\udf55",
+            "\\ud83c\\udf55",
+            "\\u00e9",
+            "\\n",
+            "\n",
+            "\\x",
+            "\ufeff",
+        ]
+    ),
+    max_size=5,
+).map(lambda parts: '"' + "".join(parts) + '"')
+WRITTEN = st.recursive(
+    WRITTEN_NUMBER | WRITTEN_TEXT | st.sampled_from(["null", "true", "false", "nul", "True", "undefined", ""]),
+    lambda inner: st.one_of(
+        st.builds("[{}{}]".format, SPACE, st.lists(inner, max_size=4).map(",".join)),
+        # the same few keys again and again, so that they stand twice
+        st.lists(st.tuples(st.sampled_from(['"a"', '"b"', '"\\u0061"', '"\\u0000"']), inner), max_size=3).map(
+            lambda pairs: "{" + ",".join(f"{key}:{value}" for key, value in pairs) + "}"
+        ),
+        st.tuples(st.integers(60, 68), inner).map(lambda deep: "[" * deep[0] + deep[1] + "]" * deep[0]),
+    ),
+    max_leaves=8,
+)
+
+
+@given(WRITTEN)
+@example("[" * 64 + "]" * 64)
+@example("[" * 65 + "]" * 65)
+@example('{"a":1,"\\u0061":2}')
+def test_a_text_is_read_whole_and_stably_or_refused_with_its_place(text: str) -> None:
+    """Section 1c: no trap crashes the parser, none is cleaned silently, and what is taken has one form for ever."""
+    plain = unless_refused(lambda: canonical(parse(text)))
+    if plain is None:
+        return
+    assert canonical(parse(plain)) == plain
+    assert b"NaN" not in plain.replace(b'"NaN"', b"") and b"Infinity" not in plain
+    assert depth_of(parse(text)) <= MAX_DEPTH
+    assert parse(plain) == json.loads(text)
+
+
+@given(WRITTEN)
+def test_what_is_taken_from_outside_can_be_stored_in_the_database(text: str) -> None:
+    """No NUL and no lone surrogate: PostgreSQL takes it as text, and any JSON reader takes the canonical bytes."""
+    plain = unless_refused(lambda: canonical(parse(text)))
+    if plain is not None:
+        said = plain.decode("utf-8")
+        assert "\0" not in said
+        assert json.dumps(json.loads(said)).encode("ascii")
+
+
+def read_and_write(text: str) -> bytes:
+    return canonical(parse(text))
+
+
+def depth_of(value: Any) -> int:
+    """How many lists and objects are inside each other."""
+    if not isinstance(value, dict | list):
+        return 0
+    inner = value.values() if isinstance(value, dict) else value
+    return 1 + max((depth_of(one) for one in inner), default=0)
+
+
+@given(st.integers(-(2**64), 2**64) | st.integers(2**53 - 3, 2**53 + 3) | st.integers(-(2**53) - 3, -(2**53) + 3))
+def test_an_integer_is_taken_exactly_up_to_2_53_minus_1(number: int) -> None:
+    for written in (str(number), f"[{number}]", f'{{"n":{number}}}'):
+        plain = unless_refused(partial(read_and_write, written))
+        assert (plain is not None) == (abs(number) <= MAX_INTEGER)
+        assert plain is None or plain == written.encode()
+
+
+@given(st.integers(1, 90), st.sampled_from(["[]", "{}"]), st.booleans())
+def test_64_levels_are_taken_and_65_are_refused(depth: int, kind: str, with_leaf: bool) -> None:
+    opened, closed = ("[", "]") if kind == "[]" else ('{"a":', "}")
+    inner = "1" if with_leaf or kind == "{}" else ""
+    taken = unless_refused(lambda: canonical(parse(opened * depth + inner + closed * depth))) is not None
+    assert taken == (depth <= MAX_DEPTH)
+
+
+@given(JSON, st.sampled_from(["a", "ß", ""]), LEAVES, LEAVES)
+def test_a_key_that_stands_twice_is_refused_wherever_it_stands(around: Any, key: str, one: Any, other: Any) -> None:
+    name = json.dumps(key)
+    twice = f"{{{name}:{json.dumps(one)},{name}:{json.dumps(other)}}}"
+    said = unless_refused(lambda: canonical(parse(f'{{"x":{json.dumps(around)},"y":[{twice}]}}')))
+    assert said is None
 
 
 @given(st.binary(max_size=200))
