@@ -46,7 +46,7 @@ PORT: dict[str, dict[ModuleType, tuple[str, ...]]] = {
     },
     "steps": {
         steps: (
-            *("ASK_FIRST", "ASK_RETRY", "SEAL_TURN", "DISPATCH_CALLS", "DISPATCH_AGAIN"),
+            *("ASK_FIRST", "ASK_RETRY", "SEAL_TURN", "SEAL_ALONE", "DISPATCH_CALLS", "DISPATCH_AGAIN"),
             *("RECORD_RESULT", "RECORD_TASK", "RECORD_ALONE", "write"),
         ),
         receipt_parts: ("call_params", "dispatch_params"),

@@ -154,7 +154,9 @@ class Worker:
         return Snapshot.model_validate(vars(now) | update | fields)
 
     def prepared(self, snapshot: Snapshot, trigger: Trigger = Trigger.CURSOR, **candidate: Any) -> Prepared:
-        return proved(prepare(Candidate(snapshot, trigger, after=self.position.snapshot, **candidate)))
+        return proved(
+            prepare(Candidate(snapshot, trigger, after=self.position.snapshot, base=self.position.parts, **candidate))
+        )
 
     def send(self, prepared: Prepared) -> Saved | NotSaved:
         """Save a prepared revision under the lease, in a transaction of its own. What this worker believes stays."""
@@ -171,7 +173,7 @@ class Worker:
 
     def believe(self, prepared: Prepared) -> None:
         snapshot = prepared.candidate.snapshot
-        self.position = Position(snapshot.revision, prepared.digest, snapshot)
+        self.position = Position(snapshot.revision, prepared.digest, snapshot, prepared.parts, prepared.id)
 
     # ── steps ──
 
@@ -237,6 +239,11 @@ class Worker:
             self.tries |= {call.id: 1 for call in calls if call.send and written.started}
         return written
 
+    def seal_alone(self, *calls: NewCall) -> Written:
+        """Seal the open turn while no revision can be saved: on the head as it is."""
+        head = {"data_key": self.key_id, "ck_revision": self.position.revision}
+        return write(steps.SEAL_ALONE, self.seal_params([], calls, b"{}") | head)
+
     def seal_params(self, prepared: list[Prepared], calls: tuple[NewCall, ...], body: bytes) -> dict[str, Any]:
         assert self.asked is not None
         proposals = [
@@ -249,7 +256,7 @@ class Worker:
         policy = [{"id": str(new_id()), "call": str(call.id), "rule": "read"} for call in calls if call.send]
         return (
             fence_params(self.holding)
-            | save_params(prepared, key_id=self.key_id)
+            | (save_params(prepared, key_id=self.key_id) if prepared else {})
             | call_params(calls, proposals, key_id=self.key_id)
             | purse.params()
             | {

@@ -52,6 +52,12 @@ def seal(worker: Worker) -> Callable[[], Written]:
     return lambda: worker.seal(call)
 
 
+def seal_alone(worker: Worker) -> Callable[[], Written]:
+    worker.ask()
+    call = worker.new_call()
+    return lambda: worker.seal_alone(call)
+
+
 def record(worker: Worker) -> Callable[[], Written]:
     call = worker.new_call(effect="IDEMPOTENT")
     worker.turn_with(call)
@@ -91,6 +97,7 @@ STEPS: dict[str, Act] = {
     "ASK_FIRST": ask,
     "ASK_RETRY": ask_again,
     "SEAL_TURN": seal,
+    "SEAL_ALONE": seal_alone,
     "RECORD_RESULT": record,
     "RECORD_TASK": record_task,
     "RECORD_ALONE": record_alone,
@@ -98,7 +105,7 @@ STEPS: dict[str, Act] = {
     "DISPATCH_AGAIN": dispatch_again,
 }
 STARTING = ["ASK_FIRST", "ASK_RETRY", "DISPATCH_CALLS", "DISPATCH_AGAIN"]
-FACTS = ["SEAL_TURN", "RECORD_RESULT", "RECORD_TASK", "RECORD_ALONE"]
+FACTS = ["SEAL_TURN", "SEAL_ALONE", "RECORD_RESULT", "RECORD_TASK", "RECORD_ALONE"]
 
 
 def contents(run_id: UUID) -> dict[str, Any]:
