@@ -5,7 +5,9 @@ task was admitted with, in the web server what the request's header X-About says
 with orders of its own, which are there before the run is.
 """
 
+import faulthandler
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import cache
@@ -49,6 +51,7 @@ class Inside(AppConfig):
 
         faults._take = take_addressed
         watch_statements()
+        faulthandler.register(signal.SIGUSR2, all_threads=True)  # where it hangs goes to its log
         task_prerun.connect(_note_task, weak=False)
         if os.environ.get(PLANTS):
             planted = _planted()

@@ -58,9 +58,12 @@ class Batch:
     standing: dict[int, float] = field(default_factory=dict)
     coming: int = 0
     strikes: int = 0
+    down: bool = False
 
     def is_there(self) -> bool:
-        """Whether all have come that will, or the first has waited long enough."""
+        """Whether all have come that will, or the first has waited long enough; and there is a database to kill."""
+        if self.down:
+            return False
         first = min(self.standing.values())
         return len(self.standing) >= self.coming or time.monotonic() - first > TTL / 2
 
@@ -233,12 +236,13 @@ class Player:
         batch.standing.setdefault(pid, time.monotonic())
         yield from self.until(lambda: batch.strikes > strike or batch.is_there(), "the others stand still")
         if batch.strikes == strike:
-            standing = batch.strike()
+            standing, batch.down = batch.strike(), True
             self.stage.kill_database()
             for each in standing:
                 self.stage.go_on(each)
             yield from self.pause(self.cell.delay)
             self.stage.start_database()
+            batch.down = False
 
     # ── the operator ────────────────────────────────────────────────────────────
 

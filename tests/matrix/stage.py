@@ -114,6 +114,18 @@ class Stage:
             answers = [asked.active() or {}, asked.reserved() or {}]
         return [f"{node}: {answer.get(node)}" for answer in answers for node in nodes if answer.get(node) != []]
 
+    def where_it_hangs(self) -> str:
+        """What the workers have in hand, and where: each busy process writes its stacks to its worker's log."""
+        with current_app.connection_for_write() as broker:
+            active = current_app.control.inspect(timeout=5, connection=broker).active() or {}
+        pids = [task["worker_pid"] for tasks in active.values() for task in tasks]
+        states = [f"{pid} is {_state(pid)}" for pid in pids]
+        for pid in pids:
+            os.kill(pid, signal.SIGUSR2)
+        logs = [worker.log() for worker in self.workers]
+        wait_until(lambda: [worker.log() for worker in self.workers] != logs or not pids, "the stacks are written", 5)
+        return "\n".join([*self.busy(), *states, *(worker.log()[-6000:] for worker in self.workers)])
+
     def history(self, memory: Memory) -> History:
         """Everything that the checker reads."""
         return self.history_of(self.people, memory)
@@ -144,11 +156,16 @@ class Stage:
         return name
 
     def taken(self, name: str) -> int | None:
-        """The process that took an order, or None."""
+        """The process that took an order and stands still now, or None. What it takes it names first, and stops then: a
+        SIGCONT in between would be lost.
+        """
         if (self.stack.fault_dir / name).exists():
             return None
         hits = list(self.stack.fault_dir.glob(f"{name}.hit.*"))
-        return int(hits[0].name.rpartition(".")[2]) if hits else None
+        if not hits:
+            return None
+        pid = int(hits[0].name.rpartition(".")[2])
+        return pid if _state(pid) in ("T", "Z", "") else None
 
     def plant(self, name: str, *abouts: str) -> None:
         """Have the processes break one rule wherever they work for one of these (see tests.matrix.plants)."""
@@ -257,6 +274,14 @@ class Stage:
         self.doors.close()
         self.oracle_listener.close()
         self.web_listener.close()
+
+
+def _state(pid: int) -> str:
+    """The state of a process as the kernel names it (T: stopped, Z: ended), or "" when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def _port(listener: socket.socket) -> int:

@@ -40,7 +40,7 @@ def play_and_check(stage: Stage, memory: Memory, chosen: Sequence[Cell]) -> None
     try:
         stage.wait_idle()
     except AssertionError as error:
-        failed += f"\n{error} {stage.busy()}"
+        failed += f"\n{error} {stage.where_it_hangs()}"
     with one_snapshot():
         broken = check(stage.history(memory)) | broken_invariants()
     for name, rows in broken.items():
