@@ -30,10 +30,10 @@ endif
 
 # The two halves of the suite: each starts servers of its own.
 test-engine:
-	$(BIN)/python -m pytest -m "not matrix" tests/scenarios tests/engine tests/contract
+	$(BIN)/python -m pytest -m "not matrix" tests/scenarios tests/engine
 
 test-console:
-	$(BIN)/python -m pytest -m "not matrix" --ignore tests/scenarios --ignore tests/engine --ignore tests/contract
+	$(BIN)/python -m pytest -m "not matrix" --ignore tests/scenarios --ignore tests/engine
 
 test-browser: install-dev
 	$(BIN)/python -m pytest -m "browser and not matrix" $(TEST_ARGS)

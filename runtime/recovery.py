@@ -40,11 +40,9 @@ from runtime.session import Session
 def restore(holding: Holding, heartbeat: Heartbeat) -> Session | None:
     """The session that the holder continues with, or None when the run was parked, settled or stopped instead.
 
-    Under the first fence there is nothing to settle: nobody has held the run before.
+    Under the first fence there are no attempts to settle: nobody has held the run before.
     """
-    if holding.fence == 1:
-        return _guarded(holding, heartbeat, run_now(holding.run_id))
-    if settle_lost_attempts(holding):
+    if holding.fence > 1 and settle_lost_attempts(holding):
         stop(holding)
         return None
     run = run_now(holding.run_id)
