@@ -33,6 +33,7 @@ class Outbox(Generic[T]):
         self._name = name
         self._send = send
         self._lock = threading.Lock()
+        self._sending = threading.Lock()
         self._waiting: dict[T, None] = {}
         self._filled = threading.Event()
         threading.Thread(target=self._run, name=name, daemon=True).start()
@@ -45,11 +46,14 @@ class Outbox(Generic[T]):
         self._filled.set()
 
     def flush(self) -> None:
-        """Send now what waits."""
-        with self._lock:
-            items, self._waiting = list(self._waiting), {}
-        if not items:
-            return
+        """Send now what waits, after what is being sent already."""
+        with self._sending:
+            with self._lock:
+                items, self._waiting = list(self._waiting), {}
+            if items:
+                self._try_to_send(items)
+
+    def _try_to_send(self, items: Sequence[T]) -> None:
         try:
             self._send(items)
         except DatabaseError as error:
