@@ -32,6 +32,7 @@ from receipts.states import (
     AttemptOutcome,
     CallStatus,
     Closing,
+    EffectClass,
     EvidenceSource,
     FollowUp,
     ModelCallStatus,
@@ -236,6 +237,12 @@ def _executed(call: ToolCall, given: VerdictGiven, reconciliation: Reconciliatio
     ToolCall.objects.filter(id=call.id).update(status=CallStatus.SUCCEEDED, external_ref=given.external_ref)
     value = given.value or {"asserted_by": given.actor, "external_ref": given.external_ref}
     _result(call, source=ResultSource(given.method), ok=True, value=value, reconciliation=reconciliation, fence=fence)
+    if call.effect_class != EffectClass.READ_ONLY:
+        _effect(call, given)
+    _publication_move(call, PublicationStatus.PUBLISHED, given.external_ref)
+
+
+def _effect(call: ToolCall, given: VerdictGiven) -> None:
     Effect.objects.get_or_create(
         idempotency_key=call.idempotency_key,
         defaults={
@@ -248,7 +255,6 @@ def _executed(call: ToolCall, given: VerdictGiven, reconciliation: Reconciliatio
             "payload_digest": call.args_digest,
         },
     )
-    _publication_move(call, PublicationStatus.PUBLISHED, given.external_ref)
 
 
 def _not_executed(call: ToolCall, given: VerdictGiven, reconciliation: Reconciliation, fence: int | None) -> None:

@@ -112,6 +112,19 @@ def test_it_did_not_happen_send_it_again(engine: Engine, call: ToolCall) -> None
     assert tool_budget(call.run_id) == (0, 0, 1)
 
 
+def test_a_reading_that_a_person_says_was_done_leaves_no_effect(engine: Engine) -> None:
+    SCRIPT.do("a", UNKNOWN)
+    SCRIPT.tell(calls(("look", "a")))
+    run_id = engine.start()
+    sql("UPDATE runs_budget SET cap = %s WHERE run_id = %s AND unit = 'tool_calls'", 1, run_id)
+    drive(run_id)
+    call = call_named(run_id, "a")
+    assert (call.status, run_now(run_id).hold_reason) == ("UNCERTAIN", "BUDGET")
+    assert isinstance(engine.reconcile(call, "EXECUTED"), Reconciled)
+    assert Result.objects.get(tool_call=call).ok
+    assert not Effect.objects.exists()
+
+
 def test_it_did_not_happen_go_on_without_it(engine: Engine, call: ToolCall) -> None:
     outcome = engine.reconcile(call, "NOT_EXECUTED", "FAIL", by="rita")
     assert outcome == Reconciled(call.id, "NOT_EXECUTED", "FAILED")
