@@ -1,0 +1,86 @@
+"""Reads of what was sent, when, and by whom."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import Q
+
+from receipts.models import Attempt, ToolCall
+from receipts.states import AttemptOutcome
+from runs.models import RunTransition
+
+
+def open_attempts(*, run_id: UUID, before_fence: int) -> list[Attempt]:
+    """Attempts without an outcome that were sent under an older fence."""
+    tool = Attempt.objects.filter(tool_call__run_id=run_id, outcome=None, fence__lt=before_fence)
+    model = Attempt.objects.filter(model_call__run_id=run_id, outcome=None, fence__lt=before_fence)
+    return [*tool.select_related("tool_call"), *model.select_related("model_call")]
+
+
+def lost_workers(*, run_id: UUID) -> list[dict[str, Any]]:
+    """Who was lost while it held a run, as its takeovers say: {worker, fence, taken_over_at, sending}, in order.
+
+    `sending` is what it had sent last and heard nothing of: a step name, a turn, or null.
+    """
+    leases = list(RunTransition.objects.filter(run_id=run_id, cause__in=["ACQUIRED", "TAKEOVER"]).order_by("id"))
+    lost = Attempt.objects.filter(Q(tool_call__run_id=run_id) | Q(model_call__run_id=run_id))
+    sent = list(
+        lost.filter(outcome=AttemptOutcome.NO_RESPONSE).select_related("tool_call", "model_call").order_by("id")
+    )
+    return [
+        {
+            "worker": before.actor.partition(":")[2],
+            "fence": before.fence,
+            "taken_over_at": taken.at.isoformat(),
+            "sending": _last_sent(sent, before.fence or 0, taken.fence or 0),
+        }
+        for before, taken in pairwise(leases)
+        if taken.cause == "TAKEOVER"
+    ]
+
+
+def _last_sent(attempts: Sequence[Attempt], first: int, beyond: int) -> str | None:
+    found = [attempt for attempt in attempts if first <= attempt.fence < beyond]
+    if not found:
+        return None
+    call, turn = found[-1].tool_call, found[-1].model_call
+    return call.step_name if call else f"turn {turn.turn_no}" if turn else None
+
+
+def key_still_known(call: ToolCall, *, window_seconds: float, margin_seconds: float) -> bool:
+    """Whether the other side still knows the key of every attempt in doubt, by the database's clock (T04).
+
+    In doubt are attempts without an answer that no verdict speaks of. The window runs from the first of them; the margin
+    is the time that another try may take.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT coalesce(bool_and(a.dispatched_at + %s * interval '1 second' "
+            "> clock_timestamp() + %s * interval '1 second'), true) "
+            "FROM receipts_attempt a WHERE a.tool_call_id = %s AND a.outcome = 'NO_RESPONSE' AND a.attempt_no > "
+            "(SELECT coalesce(max(r.seen_attempts), 0) FROM receipts_reconciliation r "
+            "WHERE r.tool_call_id = a.tool_call_id AND r.verdict <> 'PROCEED_UNKNOWN')",
+            [window_seconds, margin_seconds, call.id],
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def observed_before_half_life(half_lives: Mapping[UUID, float]) -> dict[UUID, datetime]:
+    """Of these calls with their half-lives in seconds: those older than that by the database's clock, and when each was
+    observed. An observation is as old as the attempt that made it, counted from its dispatch.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT r.tool_call_id, coalesce(a.dispatched_at, r.at) "
+            "FROM unnest(%s::uuid[], %s::double precision[]) AS h(call, seconds) "
+            "JOIN receipts_result r ON r.tool_call_id = h.call LEFT JOIN receipts_attempt a "
+            "ON a.tool_call_id = h.call AND a.attempt_no = r.attempt_no "
+            "WHERE coalesce(a.dispatched_at, r.at) + h.seconds * interval '1 second' <= clock_timestamp() "
+            "ORDER BY 2, 1",
+            [list(half_lives), list(half_lives.values())],
+        )
+        return dict(cursor.fetchall())

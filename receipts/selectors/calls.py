@@ -1,0 +1,83 @@
+"""Reads of calls: what was to happen, and what came of it."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from accounts.errors import NotFound
+from accounts.selectors import plain_body
+from accounts.states import Actor, Permission
+from receipts.models import ModelCall, Result, ToolCall
+from receipts.states import CallStatus, ModelCallStatus
+
+
+def calls_visible(actor: Actor) -> QuerySet[ToolCall]:
+    """The calls of the actor's tenant; none without the permission to read."""
+    if not actor.may(Permission.READ):
+        return ToolCall.objects.none()
+    return ToolCall.objects.filter(tenant_id=actor.tenant_id)
+
+
+def access_call(*, actor: Actor, id: UUID) -> ToolCall:
+    """The call with this id in the actor's tenant. Raises NotFound."""
+    call = calls_visible(actor).select_related("run").filter(id=id).first()
+    if call is None:
+        raise NotFound
+    return call
+
+
+def call_arguments(call: ToolCall) -> bytes:
+    """The stored canonical bytes of a call's arguments. Raises BodyChanged when they were changed in the store."""
+    return plain_body(key_id=call.data_key_id, body=call.args)
+
+
+def result_bytes(result: Result) -> bytes:
+    """The stored canonical bytes of a result."""
+    return plain_body(key_id=result.data_key_id, body=result.value)
+
+
+def calls_of(*, ids: Sequence[UUID]) -> dict[UUID, ToolCall]:
+    """Calls by id, with their results."""
+    return {call.id: call for call in ToolCall.objects.filter(id__in=ids).select_related("result")}
+
+
+def reads_done(run_id: UUID) -> list[ToolCall]:
+    """The reads of a run that succeeded, in order."""
+    reads = ToolCall.objects.filter(run_id=run_id, effect_class="READ_ONLY", status=CallStatus.SUCCEEDED)
+    return list(reads.defer("args").order_by("ordinal"))
+
+
+def call_now(*, id: UUID) -> ToolCall:
+    """A call as it is stored now, with its result."""
+    return ToolCall.objects.select_related("result").get(id=id)
+
+
+def call_result(call: ToolCall) -> Result | None:
+    """The accepted result of a call, or None."""
+    return Result.objects.filter(tool_call_id=call.id).first()
+
+
+def outcome_counts(*, run_id: UUID) -> dict[str, int]:
+    """How many tool calls of a run have a result, and how many tool and model calls have an unknown outcome."""
+    calls, turns = ToolCall.objects.filter(run_id=run_id), ModelCall.objects.filter(run_id=run_id)
+    return {
+        "known_calls": calls.filter(result__isnull=False).count(),
+        "unknown_calls": calls.filter(status=CallStatus.UNCERTAIN).count(),
+        "unknown_turns": turns.filter(status=ModelCallStatus.UNCERTAIN).count(),
+    }
+
+
+def blocking_unknown(*, run_id: UUID) -> ToolCall | None:
+    """A call that keeps its run held: its outcome is unknown, or evidence speaks against sending it again."""
+    unknown = Q(status=CallStatus.UNCERTAIN, blocking=True)
+    doubted = Q(status=CallStatus.RETRY_WAIT, contradicted=True)
+    return ToolCall.objects.filter(unknown | doubted, run_id=run_id).first()
+
+
+def unsent_calls(*, ids: Sequence[UUID], but: UUID | None = None) -> bool:
+    """True while another one of these calls has still to be routed."""
+    others = [id for id in ids if id != but]
+    if not others:
+        return False
+    return ToolCall.objects.filter(id__in=others, status__in=["PROPOSED", "AWAITING_APPROVAL"]).exists()

@@ -1,0 +1,95 @@
+"""What has been done or claimed in a run and its lineage, by key."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.db import connection
+
+from receipts.models import Claim, SecondEffect, ToolCall
+from receipts.states import LIVE_CALL, UNSENT_CALL, CallStatus
+from runs.models import Run
+
+
+def lineage_calls(*, run_id: UUID, ids: Sequence[UUID]) -> dict[UUID, str | None]:
+    """Of these calls, those of the run's lineage, each with the digest of its stored result or None."""
+    lineage = Run.objects.filter(id=run_id).values("lineage_id")
+    rows = ToolCall.objects.filter(id__in=ids, run__lineage_id__in=lineage)
+    return dict(rows.values_list("id", "result__digest"))
+
+
+def calls_in_lineage(*, ids: Sequence[UUID], lineage_id: UUID) -> dict[UUID, ToolCall]:
+    """Those of these calls that a run of the lineage made, by id, with their results."""
+    calls = ToolCall.objects.filter(id__in=ids, run__lineage_id=lineage_id).select_related("result")
+    return {call.id: call for call in calls}
+
+
+def lineage_claims(*, tenant_id: UUID, lineage_id: UUID, intents: Sequence[str]) -> dict[str, ToolCall]:
+    """By intent key, the call of a lineage that has the live claim on it (ruling 25)."""
+    claims = Claim.objects.filter(
+        tenant_id=tenant_id, lineage_id=lineage_id, intent_key__in=intents, released_at=None
+    ).select_related("tool_call")
+    return {claim.intent_key: claim.tool_call for claim in claims}
+
+
+def claimed_calls(*, tenant_id: UUID, lineage_id: UUID) -> list[ToolCall]:
+    """Every call of a lineage that has a live claim on its intent, oldest first."""
+    claims = Claim.objects.filter(tenant_id=tenant_id, lineage_id=lineage_id, released_at=None)
+    return list(ToolCall.objects.filter(claim__in=claims).defer("args").order_by("created_at", "id"))
+
+
+def runs_held_by_lineage(limit: int = 200) -> list[tuple[UUID, UUID]]:
+    """(run, call) of runs that are held by a call of another run of their lineage which holds them no longer (ruling 34)."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT r.id, o.id FROM runs_run r CROSS JOIN LATERAL ("
+            "  SELECT f.subject_id FROM runs_refusal f WHERE f.run_id = r.id AND f.kind = 'ANCESTOR_INTENT' "
+            "  ORDER BY f.id DESC LIMIT 1) refused JOIN receipts_toolcall o ON o.id = refused.subject_id "
+            "WHERE r.status = 'HELD' AND r.hold_reason = 'UNCERTAIN_CALL' "
+            "AND NOT (o.status = ANY(%s) OR (o.status = 'UNCERTAIN' AND o.blocking)) "
+            "AND NOT EXISTS (SELECT FROM receipts_toolcall u WHERE u.run_id = r.id AND u.status = 'UNCERTAIN' "
+            "                AND u.blocking) LIMIT %s",
+            [[*sorted(UNSENT_CALL), "DISPATCHED"], limit],
+        )
+        return [(run_id, call_id) for run_id, call_id in cursor.fetchall()]
+
+
+@dataclass
+class RunKeys:
+    """The keys of a run's calls, and the number of the last call.
+
+    `live`: the calls that were sent, or may still be sent (ruling 6). `given_up`: those of unknown outcome that the run
+    went on without; they are refused to the model (ruling 33). `carried`: by intent key, what the run's source has read.
+    `granted`: the intents of which a person wants a second effect.
+    """
+
+    live: dict[str, UUID]
+    given_up: frozenset[str]
+    ordinal: int
+    carried: dict[str, UUID] = field(default_factory=dict)
+    granted: frozenset[str] = frozenset()
+
+
+def run_keys(*, run_id: UUID, results: Sequence[UUID] = ()) -> RunKeys:
+    """The keys of a run as they are stored now. `results`: the calls whose results its snapshot refers to."""
+    rows = list(ToolCall.objects.filter(run_id=run_id).order_by("ordinal"))
+    unknown = [row for row in rows if row.status == CallStatus.UNCERTAIN and not row.blocking]
+    return RunKeys(
+        live={row.idempotency_key: row.id for row in rows if row.status in LIVE_CALL and row not in unknown},
+        given_up=frozenset(row.idempotency_key for row in unknown),
+        ordinal=max((row.ordinal for row in rows), default=0),
+        granted=_granted_intents(run_id),
+        carried=_carried_reads(set(results) - {row.id for row in rows}),
+    )
+
+
+def _granted_intents(run_id: UUID) -> frozenset[str]:
+    lineage = Run.objects.filter(id=run_id).values("lineage_id")
+    return frozenset(SecondEffect.objects.filter(lineage_id__in=lineage).values_list("intent_key", flat=True))
+
+
+def _carried_reads(ids: set[UUID]) -> dict[str, UUID]:
+    if not ids:
+        return {}
+    reads = ToolCall.objects.filter(id__in=ids, effect_class="READ_ONLY", status=CallStatus.SUCCEEDED)
+    return dict(reads.order_by("created_at").values_list("intent_key", "id"))

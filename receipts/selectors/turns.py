@@ -1,0 +1,99 @@
+"""Reads of what the model was asked, and what it proposed."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Max, Prefetch
+
+from receipts.models import ModelCall, Proposal, ToolCall
+from receipts.states import Disposition, ModelCallStatus
+from runs.selectors import artifact_bytes
+
+
+@dataclass(frozen=True)
+class TurnRecord:
+    """A sealed turn with its proposals and, where a call exists, its state and result."""
+
+    turn_no: int
+    text: str
+    proposed: Sequence[dict[str, Any]]
+    proposals: Sequence[Proposal]
+
+
+def sealed_turns(*, tenant_id: UUID, run_id: UUID, upto: int | None = None) -> list[TurnRecord]:
+    """Every sealed turn of a run in order, for the conversation that the next request is built from; those up to a
+    number, where one is given.
+    """
+    calls = ToolCall.objects.select_related("result")
+    proposals = Proposal.objects.order_by("ordinal").prefetch_related(Prefetch("tool_call", queryset=calls))
+    turns = ModelCall.objects.filter(run_id=run_id, status="SEALED").order_by("turn_no")
+    if upto is not None:
+        turns = turns.filter(turn_no__lte=upto)
+    records = []
+    for turn in turns.prefetch_related(Prefetch("proposals", queryset=proposals)):
+        stored = json.loads(artifact_bytes(tenant_id=tenant_id, sha256=str(turn.response_digest)))
+        records.append(TurnRecord(turn.turn_no, stored["text"], stored["proposals"], list(turn.proposals.all())))
+    return records
+
+
+def turns_of(*, tenant_id: UUID, run_id: UUID) -> list[tuple[ModelCall, bytes]]:
+    """Every sealed turn of a run in order, with its proposals, their calls and results, and its stored bytes."""
+    calls = ToolCall.objects.select_related("result")
+    proposals = Proposal.objects.order_by("ordinal").prefetch_related(Prefetch("tool_call", queryset=calls))
+    turns = ModelCall.objects.filter(run_id=run_id, status=ModelCallStatus.SEALED).order_by("turn_no")
+    return [
+        (turn, artifact_bytes(tenant_id=tenant_id, sha256=str(turn.response_digest)))
+        for turn in turns.prefetch_related(Prefetch("proposals", queryset=proposals))
+    ]
+
+
+def closing_words(*, tenant_id: UUID, run_id: UUID) -> str:
+    """The summary with which a run's model ended its work; "" where it did not come to that."""
+    turn = ModelCall.objects.filter(run_id=run_id, status=ModelCallStatus.SEALED).order_by("-turn_no").first()
+    finish = turn.proposals.filter(disposition=Disposition.FINISH).first() if turn else None
+    if turn is None or finish is None:
+        return ""
+    stored = json.loads(artifact_bytes(tenant_id=tenant_id, sha256=str(turn.response_digest)))
+    return str(stored["proposals"][finish.ordinal]["arguments"].get("summary", ""))
+
+
+def sealed_turn(*, run_id: UUID, turn_no: int) -> ModelCall | None:
+    """The sealed turn of a run with this number, with its proposals and their calls; None where it is not sealed."""
+    proposals = Proposal.objects.order_by("ordinal").select_related("tool_call")
+    turns = ModelCall.objects.filter(run_id=run_id, turn_no=turn_no, status=ModelCallStatus.SEALED)
+    return turns.prefetch_related(Prefetch("proposals", queryset=proposals)).first()
+
+
+def open_turn(*, run_id: UUID) -> ModelCall | None:
+    """The newest model call of a run that has not been sealed and has not failed."""
+    return (
+        ModelCall.objects.filter(run_id=run_id, status__in=["DISPATCHED", "UNCERTAIN", "RETRY_WAIT"])
+        .order_by("-turn_no")
+        .first()
+    )
+
+
+def turns_after(*, run_id: UUID, turn_no: int) -> int:
+    """How many turns of a run were sealed after this one."""
+    return ModelCall.objects.filter(run_id=run_id, status=ModelCallStatus.SEALED, turn_no__gt=turn_no).count()
+
+
+def turn_proposals(*, run_id: UUID, turn_no: int) -> list[Proposal] | None:
+    """The proposals of a sealed turn in their order, or None where the run has no such turn."""
+    turn = ModelCall.objects.filter(run_id=run_id, turn_no=turn_no, status=ModelCallStatus.SEALED).first()
+    return None if turn is None else list(turn.proposals.order_by("ordinal"))
+
+
+def last_turn_sent(*, run_id: UUID) -> int:
+    """The newest turn that the model was asked and that is sealed or still out, or 0. What a run is told now comes after."""
+    asked = ModelCall.objects.filter(run_id=run_id, status__in=[ModelCallStatus.SEALED, ModelCallStatus.DISPATCHED])
+    return asked.aggregate(last=Max("turn_no"))["last"] or 0
+
+
+def proposals_waiting(*, call_ids: Sequence[UUID]) -> list[tuple[UUID, int, int]]:
+    """(call, turn, ordinal) of every proposal that names one of these calls."""
+    rows = Proposal.objects.filter(tool_call_id__in=call_ids).select_related("model_call").order_by("id")
+    return [(row.tool_call_id, row.model_call.turn_no, row.ordinal) for row in rows if row.tool_call_id]

@@ -1,0 +1,105 @@
+"""Writes of calls that are closed, doubted or answered without being sent."""
+
+from typing import Any
+from uuid import UUID
+
+from accounts.models import ClockTimestamp
+from accounts.selectors import current_data_key, sealed_body
+from receipts.models import ModelCall, Publication, Reconciliation, Result, ToolCall
+from receipts.selectors import result_bytes
+from receipts.services.claims import claim_release
+from receipts.states import UNSENT_CALL, CallStatus, ModelCallStatus, PublicationStatus, ResultSource
+from runs.canonical import canonical, digest, parse
+
+
+def call_fail(call: ToolCall, *, why: str, attempt_no: int, fence: int) -> None:
+    """Close a call that was tried often enough, or whose approval lapsed: FAILED, with a result that says so."""
+    ToolCall.objects.filter(id=call.id).update(status=CallStatus.FAILED, error=why, retry_at=None)
+    result_store(call, source=ResultSource.LIVE, ok=False, value={"error": why}, attempt_no=attempt_no, fence=fence)
+    Publication.objects.filter(tool_call=call).exclude(status=PublicationStatus.FAILED).update(
+        status=PublicationStatus.FAILED, changed_at=ClockTimestamp()
+    )
+    claim_release(call)
+
+
+def call_refuse(call: ToolCall, *, to: CallStatus, why: str) -> None:
+    """Close a call that did not happen: DENIED by policy, REJECTED by a person or by time, or CANCELLED.
+
+    It was never sent, or each time it was sent it is known not to have happened.
+    """
+    ToolCall.objects.filter(id=call.id).update(status=to, error=why, retry_at=None)
+    Publication.objects.filter(tool_call=call).exclude(status=PublicationStatus.FAILED).update(
+        status=PublicationStatus.FAILED, changed_at=ClockTimestamp()
+    )
+    claim_release(call)
+
+
+def calls_cancel(*, run_id: UUID, why: str) -> int:
+    """Cancel every call of a run that was not sent. Calls of unknown outcome stay as they are."""
+    unsent = list(ToolCall.objects.filter(run_id=run_id, status__in=UNSENT_CALL))
+    for call in unsent:
+        call_refuse(call, to=CallStatus.CANCELLED, why=why)
+    ModelCall.objects.filter(run_id=run_id, status__in=["UNCERTAIN", "RETRY_WAIT"]).update(
+        status=ModelCallStatus.CANCELLED, retry_at=None
+    )
+    return len(unsent)
+
+
+def unknown_reads_release(*, run_id: UUID) -> None:
+    """A READ_ONLY call of unknown outcome does not block anybody once its run has ended (ruling 36)."""
+    ToolCall.objects.filter(run_id=run_id, status=CallStatus.UNCERTAIN, effect_class="READ_ONLY").update(blocking=False)
+
+
+def call_reuse(call: ToolCall, other: ToolCall) -> Result:
+    """Answer a call that was never sent from the stored result of another call with the same intent (T07)."""
+    ToolCall.objects.filter(id=call.id, status=CallStatus.PROPOSED).update(
+        status=CallStatus.SUCCEEDED, external_ref=other.external_ref
+    )
+    found = Result.objects.get(tool_call=other)
+    return result_store(call, source=ResultSource.REUSED, ok=found.ok, value=parse(result_bytes(found)))
+
+
+def result_store(
+    call: ToolCall,
+    *,
+    source: ResultSource,
+    ok: bool,
+    value: dict[str, Any],
+    attempt_no: int | None = None,
+    reconciliation: Reconciliation | None = None,
+    fence: int | None = None,
+) -> Result:
+    """Store the accepted result of a call, for the services of this app. The database keeps it the only one."""
+    plain = canonical(value)
+    key_id = current_data_key(call.tenant_id)
+    return Result.objects.create(
+        tool_call=call,
+        source=source,
+        ok=ok,
+        attempt_no=attempt_no,
+        value=sealed_body(key_id=key_id, plain=plain),
+        data_key_id=key_id,
+        digest=digest(plain),
+        reconciliation=reconciliation,
+        fence=fence,
+    )
+
+
+def call_await_approval(call: ToolCall) -> None:
+    """Mark a call as waiting for a decision."""
+    ToolCall.objects.filter(id=call.id, status=CallStatus.PROPOSED).update(status=CallStatus.AWAITING_APPROVAL)
+
+
+def call_lock(id: UUID) -> ToolCall:
+    """Lock a call, after lease, run, head and obligation (ruling 37)."""
+    return ToolCall.objects.select_for_update(no_key=True).get(id=id)
+
+
+def call_doubt(call: ToolCall, *, why: str) -> None:
+    """A call that waited for its next try may not be tried without a person after all: its outcome counts as unknown."""
+    ToolCall.objects.filter(id=call.id, status=CallStatus.RETRY_WAIT).update(
+        status=CallStatus.UNCERTAIN, retry_at=None, error=why
+    )
+    Publication.objects.filter(tool_call=call, status=PublicationStatus.DISPATCHED).update(
+        status=PublicationStatus.UNCERTAIN, changed_at=ClockTimestamp()
+    )
