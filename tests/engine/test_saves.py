@@ -452,5 +452,5 @@ def test_a_head_is_moved_in_two_places_only() -> None:
     }
     assert [name for name, text in texts.items() if "UPDATE checkpoints_head" in text] == ["checkpoints/statements.py"]
     assert [name for name, text in texts.items() if "Head.objects.filter" in text and ".update(" in text] == [
-        "checkpoints/services.py"
+        "checkpoints/services/save.py"
     ]

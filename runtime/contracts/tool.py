@@ -1,13 +1,11 @@
-"""What an agent, a tool and a model gateway are to the loop. Pure: no Django, no Celery, no rows.
+"""A tool: a typed function, what one attempt of it gives, and what it may read.
 
-A tool is a typed function. The loop never trusts it to say what happened: it commits the dispatch before it calls
-`run`, and reads the outcome from what `run` returns or raises.
+The loop never trusts it to say what happened: it commits the dispatch before it calls `run`, and reads the outcome from
+what `run` returns or raises.
 """
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
@@ -15,8 +13,6 @@ from pydantic import BaseModel, ConfigDict
 
 from receipts.states import AttemptOutcome, EffectClass
 from runtime.progress import Proposed
-
-Json = None | bool | int | str | list["Json"] | dict[str, "Json"]
 
 
 class Arguments(BaseModel):
@@ -27,9 +23,6 @@ class Arguments(BaseModel):
 
 class ArgumentsRefused(ValueError):
     """The proposed arguments can't be used. The message is for the model; nothing was recorded as a call or sent."""
-
-
-# ── outcomes of one attempt ──────────────────────────────────────────────────
 
 
 class ToolFailed(Exception):
@@ -222,195 +215,4 @@ class Tool(Protocol):
         The results give the ids of the calls that its numbers link to. The arguments hold none, so that a continued
         run that proposes the same publication has the same intent key (T07).
         """
-        ...
-
-
-# ── model turns ──────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class ProposedCall:
-    """One tool call that the model proposed. `arguments` is what it wrote, unchecked."""
-
-    tool: str
-    arguments: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class ModelTurn:
-    """A complete answer of the model: text, ordered proposals and what it cost. No proposals means it is done."""
-
-    text: str
-    proposals: tuple[ProposedCall, ...]
-    input_tokens: int
-    output_tokens: int
-    response_id: str = ""
-
-
-@dataclass(frozen=True)
-class ModelRequest:
-    """What the model is asked, and for which agent (its key).
-
-    `history` is the conversation in order, as plain JSON messages.
-    A message is {"role": "user", "text"}, {"role": "assistant", "text", "calls": [{"id","tool","arguments"}]},
-    {"role": "tool", "id", "tool", "ok", "value"} or {"role": "notice", "text"} (something people did or decided).
-    """
-
-    agent: str
-    model: str
-    instructions: str
-    goal: str
-    turn_no: int
-    inputs: tuple[str, ...]
-    history: tuple[dict[str, Any], ...]
-    tools: tuple["ToolSpec", ...]
-    timeout_seconds: float = 60.0
-    constraints: tuple[str, ...] = ()
-    assumptions: tuple[str, ...] = ()
-    # The ids of answers in the history that have passed their half-life and do not hold any more.
-    lapsed: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class ToolSpec:
-    """A tool as the model sees it."""
-
-    key: str
-    description: str
-    schema: dict[str, Any]
-
-
-class ModelRetryable(Exception):
-    """The provider answered that it can't now (rate limit, overload).
-
-    `retry_after`: the seconds that it asked us to wait, where it did.
-    """
-
-    def __init__(self, said: str, *, retry_after: float | None = None) -> None:
-        super().__init__(said)
-        self.retry_after = retry_after
-
-
-class ModelFailed(Exception):
-    """The provider answered with a final refusal."""
-
-    outcome: ClassVar[AttemptOutcome] = AttemptOutcome.ERROR_FINAL
-
-
-class ModelRefused(ModelFailed):
-    """The provider does not answer us: the key is missing, unknown or without permission."""
-
-    outcome: ClassVar[AttemptOutcome] = AttemptOutcome.ERROR_REFUSED
-
-
-class ContextOverflow(ModelFailed):
-    """The request is longer than the model can read. It was not answered; a shorter one may be (A-135)."""
-
-    outcome: ClassVar[AttemptOutcome] = AttemptOutcome.CONTEXT_OVERFLOW
-
-
-class ModelUnknown(Exception):
-    """No usable answer. Asking again is allowed: a model call changes nothing outside."""
-
-
-class Gateway(Protocol):
-    """The one way to a model. One call is one try: no retries of its own."""
-
-    key: ClassVar[str]
-
-    def ask(self, request: ModelRequest) -> ModelTurn:
-        """Ask once. Raises ModelRetryable, ModelFailed (ContextOverflow where the request was too long) or ModelUnknown."""
-        ...
-
-
-# ── agents ───────────────────────────────────────────────────────────────────
-
-
-class AgentInputRefused(ValueError):
-    """The given input can't be used. The message names the input, the line and the reason."""
-
-
-@dataclass(frozen=True)
-class ObligationSpec:
-    """A promise a run starts with. It is fulfilled by the call with this step name."""
-
-    statement: str
-    step_name: str
-
-
-@dataclass(frozen=True)
-class Constraint:
-    """A limit that every run of an agent accepts at its start.
-
-    `denies` names tools, or effect classes, that policy denies to a run that carries it.
-    """
-
-    statement: str
-    denies: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Price:
-    """What a model costs: dollars for a million tokens, which is millionths of a dollar for one."""
-
-    input: Decimal
-    output: Decimal
-
-    def cost(self, input_tokens: int, output_tokens: int) -> int:
-        """Millionths of a dollar, rounded up."""
-        return math.ceil(self.input * input_tokens + self.output * output_tokens)
-
-    def most(self, tokens: int) -> int:
-        """The most that so many tokens can cost, whichever they are."""
-        return math.ceil(max(self.input, self.output) * tokens)
-
-
-@dataclass(frozen=True)
-class AgentSpec:
-    """One version of an agent, pinned by a run at its start.
-
-    `caps` limit what a run may use, by unit (model_calls, tool_calls, tokens, usd_micros, wall_ms); a unit without a cap is
-    recorded and never refused. `price` wins over the installation's price of the model.
-    """
-
-    key: str
-    version: str
-    title: str
-    instructions: str
-    default_goal: str
-    model: str
-    tools: tuple[Tool, ...]
-    obligations: tuple[ObligationSpec, ...]
-    input_names: tuple[str, ...]
-    caps: Mapping[str, int]
-    recovery_policy: str = "RESUME_IN_PLACE"
-    price: Price | None = None
-    max_takeovers: int = 5
-    turn_limit: int = 30
-    # What a run accepts at its start. Not pinned: a run keeps what it accepted, whatever is declared later (guard 13).
-    constraints: tuple[Constraint, ...] = ()
-    assumptions: tuple[str, ...] = ()
-    input_labels: Mapping[str, str] = field(default_factory=dict)
-    input_help: str = ""
-    # Inputs that are plain text: a person may type them instead of giving a file. The value is a sample to start from.
-    text_inputs: Mapping[str, str] = field(default_factory=dict)
-    # The agents that a run may have as children, each with the caps that are carved out of the run's own budget.
-    children: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    # Whether a run that is given a workspace may say how far its research got (A-014).
-    workspace_progress: bool = False
-
-
-class Agent(Protocol):
-    """A registered agent class."""
-
-    spec: ClassVar[AgentSpec]
-
-    @staticmethod
-    def check_inputs(inputs: Mapping[str, bytes]) -> str:
-        """Check the uploads before a run exists and return a title for the run. Raises AgentInputRefused."""
-        ...
-
-    @staticmethod
-    def plan(request: ModelRequest) -> ModelTurn:
-        """The deterministic planner behind the scripted gateway: the turn that follows this history."""
         ...

@@ -1,0 +1,168 @@
+"""Writes of the contract: the goal and its revisions, obligations, constraints and assumptions, and what lapsed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from accounts.models import ClockTimestamp
+from checkpoints.envelope import Contract, Promise, Term
+from checkpoints.models import Commitment, Intent, Lapse, Obligation
+from checkpoints.selectors import commitments_of, obligations_of
+from checkpoints.states import CommitmentKind, CommitmentStatus, Lapsed, ObligationStatus, SourceKind
+from runs.canonical import digest
+from runs.models import Run
+
+_SOURCE = ("source_kind", "source_ref", "source_version")
+_CLOSED = (ObligationStatus.FULFILLED, ObligationStatus.RELEASED)
+
+
+@dataclass(frozen=True)
+class NewCommitment:
+    """A constraint or an assumption before it is stored, with its source: who asserted it, and which version of that."""
+
+    kind: CommitmentKind
+    statement: str
+    source_kind: SourceKind
+    source_ref: str
+    source_version: str
+    denies: tuple[str, ...] = ()
+
+
+def contract_open(
+    *, run: Run, goal: str, obligations: Mapping[str, str], actor: str, commitments: Sequence[NewCommitment] = ()
+) -> Contract:
+    """Store version 1 of the goal, the obligations (step name to statement) and the commitments of a new run."""
+    Intent.objects.create(
+        run=run, version=1, goal=goal, revised_by=actor, reason="goal at start", digest=digest(goal.encode())
+    )
+    for step_name, statement in obligations.items():
+        Obligation.objects.create(tenant_id=run.tenant_id, run=run, statement=statement, step_name=step_name)
+    commitments_accept(run=run, commitments=commitments, revision=1)
+    return contract_now(run_id=run.id, goal=goal, version=1)
+
+
+def contract_now(*, run_id: UUID, goal: str, version: int) -> Contract:
+    """The contract with its obligations as they stand now, and every commitment that was accepted. One that was withdrawn
+    since stays in it: only an act on the run changes what a run carries.
+    """
+    promises = tuple(
+        Promise.model_validate({"step_name": row.step_name, "statement": row.statement, "status": row.status})
+        for row in obligations_of(run_id)
+    )
+    commitments = commitments_of(run_id)
+    return Contract(
+        version=version,
+        goal=goal,
+        obligations=promises,
+        constraints=tuple(_term(row) for row in commitments if row.kind == CommitmentKind.CONSTRAINT),
+        assumptions=tuple(_term(row) for row in commitments if row.kind == CommitmentKind.ASSUMPTION),
+    )
+
+
+def _term(row: Commitment) -> Term:
+    return Term.model_validate(
+        {
+            "id": row.id,
+            "statement": row.statement,
+            "denies": tuple(row.denies),
+            "source_kind": row.source_kind,
+            "source_ref": row.source_ref,
+            "source_version": row.source_version,
+            "accepted_at": row.accepted_at.isoformat(),
+            "accepted_revision": row.accepted_revision,
+        }
+    )
+
+
+def contract_carry(
+    *, run: Run, source_id: UUID, revision: int, promises: Sequence[Promise], goal: str, actor: str, reason: str
+) -> Contract:
+    """Store the contract that a continued or forked run takes over from its source, in the transaction that admits it.
+
+    A promise that was open there, at that revision, is open here; one that was fulfilled or released stays so. Constraints
+    and assumptions that were accepted by then are carried, but for those that were withdrawn at their source since.
+    """
+    Intent.objects.create(run=run, version=1, goal=goal, revised_by=actor, reason=reason, digest=digest(goal.encode()))
+    rows = {row.step_name: row for row in obligations_of(source_id)}
+    for promise in promises:
+        row = rows[promise.step_name]
+        kept = Obligation.objects.create(
+            tenant_id=run.tenant_id, run=run, statement=promise.statement, step_name=row.step_name
+        )
+        if promise.status in _CLOSED:
+            Obligation.objects.filter(id=kept.id).update(
+                status=promise.status,
+                fulfilled_by=row.fulfilled_by,
+                closed_at=row.closed_at,
+                released_by=row.released_by,
+                release_reason=row.release_reason,
+            )
+    terms = (term for term in commitments_of(source_id) if term.status == CommitmentStatus.LIVE)
+    for term in terms:
+        if term.accepted_revision <= revision:
+            said = {name: getattr(term, name) for name in ("kind", "statement", "denies", *_SOURCE)}
+            Commitment.objects.create(tenant_id=run.tenant_id, run=run, accepted_revision=1, **said)
+    return contract_now(run_id=run.id, goal=goal, version=1)
+
+
+def obligations_carry(run_id: UUID) -> Sequence[Promise]:
+    """Mark what an ended run left open as CARRIED, with lease and run locked. Returns all its promises as they stood."""
+    rows = Obligation.objects.select_for_update(no_key=True).filter(run_id=run_id).order_by("promised_at", "id")
+    promises = [
+        Promise.model_validate({"step_name": row.step_name, "statement": row.statement, "status": row.status})
+        for row in rows
+    ]
+    Obligation.objects.filter(run_id=run_id, status=ObligationStatus.OPEN).update(
+        status=ObligationStatus.CARRIED, closed_at=ClockTimestamp()
+    )
+    return promises
+
+
+def goal_store(*, run: Run, version: int, goal: str, actor: str, reason: str) -> None:
+    """Store a revision of the goal, a first-class act with its actor and reason."""
+    Intent.objects.create(
+        run=run, version=version, goal=goal, revised_by=actor, reason=reason, digest=digest(goal.encode())
+    )
+
+
+def obligation_fulfil(*, run_id: UUID, step_name: str, call_id: UUID) -> None:
+    """Mark the obligation that this step was promised for as fulfilled, if there is an open one."""
+    Obligation.objects.filter(run_id=run_id, step_name=step_name, status=ObligationStatus.OPEN).update(
+        status=ObligationStatus.FULFILLED, fulfilled_by=call_id, closed_at=ClockTimestamp()
+    )
+
+
+def obligation_lock(id: UUID) -> Obligation:
+    """Lock an obligation, after lease, run and head."""
+    return Obligation.objects.select_for_update(no_key=True).get(id=id)
+
+
+def obligation_close(obligation: Obligation, *, actor: str, reason: str) -> None:
+    """Release an open, locked obligation, with who released it and why."""
+    Obligation.objects.filter(id=obligation.id, status=ObligationStatus.OPEN).update(
+        status=ObligationStatus.RELEASED, released_by=actor, release_reason=reason, closed_at=ClockTimestamp()
+    )
+
+
+def lapses_record(*, run: Run, lapsed: Sequence[Lapsed]) -> None:
+    """Record that observations do not hold any more, once each, in the worker's transaction."""
+    rows = [Lapse(run=run, tenant_id=run.tenant_id, **vars(one)) for one in lapsed]
+    Lapse.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def commitments_accept(*, run: Run, commitments: Sequence[NewCommitment], revision: int) -> None:
+    """Store what a run accepts with this revision, in the transaction that stores the revision."""
+    for new in commitments:
+        Commitment.objects.create(tenant_id=run.tenant_id, run=run, accepted_revision=revision, **vars(new))
+
+
+def commitment_lock(id: UUID) -> Commitment:
+    """Lock a commitment, after lease, run and head (ruling 37: with grants and policy)."""
+    return Commitment.objects.select_for_update(no_key=True).get(id=id)
+
+
+def commitment_close(commitment: Commitment, *, actor: str, reason: str) -> None:
+    """Mark a live, locked commitment as withdrawn at its source, with who withdrew it and why."""
+    Commitment.objects.filter(id=commitment.id, status=CommitmentStatus.LIVE).update(
+        status=CommitmentStatus.WITHDRAWN, withdrawn_by=actor, withdrawal_reason=reason, withdrawn_at=ClockTimestamp()
+    )
