@@ -10,8 +10,7 @@ from checkpoints.models import Commitment
 from checkpoints.selectors import access_commitment
 from checkpoints.states import CommitmentKind, CommitmentStatus
 from console.api.paging import Order, PageQuery
-from console.api.parsing import read
-from console.api.runs import ReasonBody
+from console.api.parsing import ReasonBody, read
 from console.api.view import ApiView, answer, operation, paged
 from console.records.commitments import CommitmentRecord
 from runs.selectors import runs_visible

@@ -10,8 +10,7 @@ from rest_framework.response import Response
 from accounts.states import Actor
 from console.api.calls import shown_call
 from console.api.paging import Order, PageQuery
-from console.api.parsing import Strict, Text, read
-from console.api.runs import ReasonBody
+from console.api.parsing import ReasonBody, Strict, Text, read
 from console.api.view import ApiView, answer, operation, paged
 from console.records.calls import CallDetail
 from console.records.contradictions import ContradictionRecord

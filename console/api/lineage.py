@@ -1,4 +1,4 @@
-"""What leads from one run to another, over HTTP: continue, fork, replay; and, after a deploy, migrate and pin anew."""
+"""What leads from one run to another, over HTTP: continue, fork, replay."""
 
 from http import HTTPStatus
 from typing import Any
@@ -11,18 +11,16 @@ from rest_framework.response import Response
 from accounts.api import refused_response
 from accounts.errors import Refused
 from console.api.parsing import Strict, StrictJSONParser, Text, read
-from console.api.runs import IDEMPOTENCY_KEY, ReasonBody, shown_run
+from console.api.runs import IDEMPOTENCY_KEY, shown_run
 from console.api.view import ApiView, answer, operation
 from console.records.lineage import PreviewRecord, ReplayRecord
 from console.records.runs import RunDetail
 from runtime.services import (
     Started,
     SuccessorRequest,
-    checkpoint_migrate,
     fork_preview,
     run_continue,
     run_fork,
-    run_repin,
     run_replay,
 )
 
@@ -97,29 +95,3 @@ class RunReplay(ApiView):
     def get(self, request: Request, id: UUID) -> Response:
         """Step through what the run stored. No model and no tool is asked; that it was looked at is audited."""
         return Response(ReplayRecord(run_replay(actor=self.actor, run_id=id)).data)
-
-
-class RunMigrate(ApiView):
-    """The format of a run's head."""
-
-    parser_classes = (StrictJSONParser,)
-
-    @operation("runs_migrate", RunDetail, body=ReasonBody, can=(403, 404, 409))
-    def post(self, request: Request, id: UUID) -> Response:
-        """Bring the head from an older format to the one of today. Live waits are superseded and asked again."""
-        said = read(ReasonBody, request.data)
-        outcome = checkpoint_migrate(actor=self.actor, run_id=id, reason=said["reason"])
-        return answer(outcome, lambda: shown_run(self.actor, id))
-
-
-class RunRepin(ApiView):
-    """The pins of a run."""
-
-    parser_classes = (StrictJSONParser,)
-
-    @operation("runs_repin", RunDetail, body=ReasonBody, can=(403, 404, 409))
-    def post(self, request: Request, id: UUID) -> Response:
-        """Pin the run to its agent as it is installed now. Live waits are superseded and asked again."""
-        said = read(ReasonBody, request.data)
-        outcome = run_repin(actor=self.actor, run_id=id, reason=said["reason"])
-        return answer(outcome, lambda: shown_run(self.actor, id))

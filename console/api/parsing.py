@@ -72,3 +72,9 @@ def read(form: type[Strict], data: Any) -> dict[str, Any]:
     reading.is_valid(raise_exception=True)
     said: dict[str, Any] = reading.validated_data
     return said
+
+
+class ReasonBody(Strict):
+    """Why a person does this."""
+
+    reason = Text()

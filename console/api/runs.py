@@ -1,4 +1,4 @@
-"""Runs over HTTP: list, start, show, stop, resume, revise the goal, and read the inputs."""
+"""Runs over HTTP: list, start, show, and read the inputs."""
 
 from dataclasses import replace
 from http import HTTPStatus
@@ -19,7 +19,7 @@ from accounts.api import refused_response
 from accounts.errors import NotFound, Refused
 from accounts.states import Actor
 from console.api.paging import Order, PageQuery
-from console.api.parsing import Strict, StrictJSONParser, Text, Whole, read
+from console.api.parsing import Strict, Text, read
 from console.api.view import ApiView, answer, operation, paged
 from console.pages.run_list import RunFilter, runs_found
 from console.records import records_of
@@ -27,21 +27,13 @@ from console.records.runs import InputRecord, RunDetail, RunRecord, run_with_par
 from console.uploads import too_big
 from runs.models import RunInput
 from runs.selectors import access_run, artifact_bytes
-from runs.states import BudgetUnit, RunStatus
+from runs.states import RunStatus
 from runtime.registry import agents
 from runtime.services import (
-    CAP_LIMIT,
     StartRequest,
     Terms,
     Upload,
-    budget_raise,
-    goal_revise,
-    run_bind,
-    run_end_settled,
-    run_pause,
-    run_resume,
     run_start,
-    run_stop,
     typed_text,
 )
 
@@ -73,33 +65,6 @@ class StartForm(Strict):
     assumption = serializers.ListField(child=Text(), default=list)
     deny = serializers.ListField(child=Text(), default=list)
     workspace = Text(default="")
-
-
-class ReasonBody(Strict):
-    """Why a person does this."""
-
-    reason = Text()
-
-
-class TermsBody(ReasonBody):
-    """What the run is bound to from now on, and why. `deny` names tools or effect classes that it must not use."""
-
-    constraint = serializers.ListField(child=Text(), default=list)
-    assumption = serializers.ListField(child=Text(), default=list)
-    deny = serializers.ListField(child=Text(), default=list)
-
-
-class GoalBody(ReasonBody):
-    """The new goal, and why."""
-
-    goal = Text()
-
-
-class CapBody(ReasonBody):
-    """The unit, its new cap, and why."""
-
-    unit = serializers.ChoiceField(choices=list(BudgetUnit))
-    cap = Whole(max_value=CAP_LIMIT)
 
 
 START_FORM = {
@@ -198,98 +163,6 @@ class OneRun(ApiView):
     def get(self, request: Request, id: UUID) -> Response:
         """The run with what it waits for, called, promised and published."""
         return Response(shown_run(self.actor, id))
-
-
-class RunStop(ApiView):
-    """The stop of a run."""
-
-    parser_classes = (StrictJSONParser,)
-
-    @operation("runs_stop", RunDetail, body=ReasonBody, can=(403, 404, 409))
-    def post(self, request: Request, id: UUID) -> Response:
-        """Accept a stop: nothing new is dispatched from here on. `stop.status` says how far it has got."""
-        said = read(ReasonBody, request.data)
-        outcome = run_stop(actor=self.actor, run_id=id, reason=said["reason"])
-        return answer(outcome, lambda: shown_run(self.actor, id))
-
-
-class RunPause(ApiView):
-    """The pause of a run."""
-
-    parser_classes = (StrictJSONParser,)
-
-    @operation("runs_pause", RunDetail, body=ReasonBody, can=(403, 404, 409))
-    def post(self, request: Request, id: UUID) -> Response:
-        """Accept a pause: nothing new is dispatched until somebody resumes the run. `pause.status` says how far it has got."""
-        said = read(ReasonBody, request.data)
-        outcome = run_pause(actor=self.actor, run_id=id, reason=said["reason"])
-        return answer(outcome, lambda: shown_run(self.actor, id))
-
-
-class RunResume(ApiView):
-    """Another try of a held run."""
-
-    parser_classes = (StrictJSONParser,)
-
-    @operation("runs_resume", RunDetail, body=ReasonBody, can=(403, 404, 409))
-    def post(self, request: Request, id: UUID) -> Response:
-        """Queue a run that is held for a cause that may be gone; or, while a pause is open, take back the pause."""
-        said = read(ReasonBody, request.data)
-        outcome = run_resume(actor=self.actor, run_id=id, reason=said["reason"])
-        return answer(outcome, lambda: shown_run(self.actor, id))
-
-
-class RunSettle(ApiView):
-    """The end of a run by what is known."""
-
-    parser_classes = (StrictJSONParser,)
-
-    @operation("runs_settle", RunDetail, body=ReasonBody, can=(403, 404, 409))
-    def post(self, request: Request, id: UUID) -> Response:
-        """Settle a run that is queued, waits or is held. `settlement` says what is known, unknown and still owed."""
-        said = read(ReasonBody, request.data)
-        outcome = run_end_settled(actor=self.actor, run_id=id, reason=said["reason"])
-        return answer(outcome, lambda: shown_run(self.actor, id))
-
-
-class RunTerms(ApiView):
-    """What binds a run."""
-
-    parser_classes = (StrictJSONParser,)
-
-    @operation("runs_bind", RunDetail, body=TermsBody, can=(403, 404, 409))
-    def post(self, request: Request, id: UUID) -> Response:
-        """Add constraints and assumptions to a run that no worker holds. Waits that are open are superseded and asked again."""
-        said = read(TermsBody, request.data)
-        terms = Terms(*(tuple(said[name]) for name in ("constraint", "assumption", "deny")))
-        outcome = run_bind(actor=self.actor, run_id=id, terms=terms, reason=said["reason"])
-        return answer(outcome, lambda: shown_run(self.actor, id))
-
-
-class RunGoal(ApiView):
-    """The goal of a run."""
-
-    parser_classes = (StrictJSONParser,)
-
-    @operation("runs_revise_goal", RunDetail, body=GoalBody, can=(403, 404, 409))
-    def post(self, request: Request, id: UUID) -> Response:
-        """Revise the goal of a run that no worker holds. Waits that are open are superseded and asked again."""
-        said = read(GoalBody, request.data)
-        outcome = goal_revise(actor=self.actor, run_id=id, goal=said["goal"], reason=said["reason"])
-        return answer(outcome, lambda: shown_run(self.actor, id))
-
-
-class RunBudget(ApiView):
-    """The budget of a run."""
-
-    parser_classes = (StrictJSONParser,)
-
-    @operation("runs_raise_cap", RunDetail, body=CapBody, can=(403, 404, 409))
-    def post(self, request: Request, id: UUID) -> Response:
-        """Raise the cap of one unit. A run that is held for its budget is queued."""
-        said = read(CapBody, request.data)
-        outcome = budget_raise(actor=self.actor, run_id=id, **said)
-        return answer(outcome, lambda: shown_run(self.actor, id))
 
 
 class RunInputs(ApiView):
