@@ -133,6 +133,17 @@ def lease_lock(holding: Holding) -> Lease | None:
     return next(iter(found), None)
 
 
+def lease_expired(holding: Holding) -> bool:
+    """Whether the time of this holding is over and nobody has taken the lease since (B-020)."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM runs_lease WHERE run_id = %s AND owner = %s AND fence = %s "
+            "AND expires_at <= clock_timestamp())",
+            [holding.run_id, holding.owner, holding.fence],
+        )
+        return bool(cursor.fetchone()[0])
+
+
 def lease_lock_any(run_id: UUID) -> Lease:
     """Lock the lease row for a person's act, whoever holds it."""
     return Lease.objects.select_for_update(no_key=True).get(run_id=run_id)

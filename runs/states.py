@@ -150,6 +150,7 @@ class BudgetEntryKind(StrEnum):
 
 class RefusalKind(StrEnum):
     STALE_FENCE = "STALE_FENCE"
+    LEASE_EXPIRED = "LEASE_EXPIRED"
     VERSION_CONFLICT = "VERSION_CONFLICT"
     ILLEGAL_PHASE = "ILLEGAL_PHASE"
     SCHEMA = "SCHEMA"

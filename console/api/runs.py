@@ -27,7 +27,7 @@ from console.records.runs import InputRecord, RunDetail, RunRecord, run_with_par
 from console.uploads import too_big
 from runs.models import RunInput
 from runs.selectors import access_run, artifact_bytes
-from runs.states import RunStatus
+from runs.states import RecoveryPolicy, RunStatus
 from runtime.registry import agents
 from runtime.services import (
     StartRequest,
@@ -65,6 +65,7 @@ class StartForm(Strict):
     assumption = serializers.ListField(child=Text(), default=list)
     deny = serializers.ListField(child=Text(), default=list)
     workspace = Text(default="")
+    recovery_policy = serializers.ChoiceField(choices=["", *RecoveryPolicy], default="")
 
 
 START_FORM = {
@@ -72,13 +73,15 @@ START_FORM = {
         "type": "object",
         "properties": {
             **{name: {"type": "string"} for name in ("agent", "goal", "title", "thread", "workspace")},
+            "recovery_policy": {"type": "string", "enum": list(RecoveryPolicy)},
             **{name: {"type": "array", "items": {"type": "string"}} for name in ("constraint", "assumption", "deny")},
         },
         "additionalProperties": {"type": "string", "format": "binary"},
         "required": ["agent"],
         "description": "Every file is an input of the run under the name of its field; fund_comparison takes a and b. "
         "An agent's inputs of plain text may stand as text fields too; evidence_search takes claims."
-        " `constraint` and `assumption` bind the run, in words; `deny` names a tool or an effect class that it must not use.",
+        " `constraint` and `assumption` bind the run, in words; `deny` names a tool or an effect class that it must not use."
+        " `recovery_policy` says what happens if its worker is lost; without it, what the agent declares.",
     }
 }
 

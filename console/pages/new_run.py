@@ -11,6 +11,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Actor, Permission
 from console.pages.room import page, respond
+from console.pages.run.say import RECOVERY
 from runtime.contracts import AgentSpec
 from runtime.registry import agents
 from runtime.services import (
@@ -56,6 +57,7 @@ def _wanted(request: HttpRequest) -> StartRequest:
         goal=request.POST.get("goal", "").replace("\r\n", "\n"),
         title=request.POST.get("title", "").strip(),
         workspace=request.POST.get("workspace", "").strip(),
+        recovery_policy=request.POST.get("recovery_policy", ""),
         key=request.POST.get("key", ""),
         terms=Terms(
             tuple(lines_of(request.POST.get("constraints", ""))),
@@ -103,6 +105,8 @@ def _form(request: HttpRequest, actor: Actor, refused: Refused | None) -> HttpRe
         "constraints": request.POST.get("constraints", ""),
         "assumptions": request.POST.get("assumptions", ""),
         "denied": request.POST.getlist("deny"),
+        "policies": [(policy, *said) for policy, said in RECOVERY.items()],
+        "policy": request.POST.get("recovery_policy") or spec.recovery_policy,
         "refused": refused,
         "may_start": actor.may(Permission.START),
         "goal_limit": GOAL_LIMIT,

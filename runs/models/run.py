@@ -124,7 +124,7 @@ class Run(models.Model):
                 fields=[
                     *("tenant", "thread", "lineage_id", "origin", "root_run_id", "parent_run"),
                     *("continued_from", "forked_from", "forked_from_revision", "admission_key"),
-                    *("inherited_turns", "inherited_messages"),
+                    *("inherited_turns", "inherited_messages", "recovery_policy"),
                 ],
             ),
             no_delete(),

@@ -18,7 +18,7 @@ from checkpoints.services import SaveRefused
 from checkpoints.states import Phase
 from runs.errors import LeaseLost, connection_lost
 from runs.faults import reach
-from runs.leases import lease_acquire, lease_lock
+from runs.leases import lease_acquire, lease_expired, lease_lock
 from runs.services import refusal_record
 from runs.statements import steps_planned_once
 from runs.states import Holding, RefusalKind
@@ -105,7 +105,9 @@ def _after_lost_connection(holding: Holding, heartbeat: Heartbeat, session: Sess
 
 
 def _gave_up(holding: Holding) -> None:
-    """A worker that lost its lease has changed nothing; that it tried is recorded (ruling 14)."""
+    """A worker that lost its lease has changed nothing; that it tried is recorded (ruling 14): as LEASE_EXPIRED while nobody
+    has taken the run since, else as STALE_FENCE.
+    """
     logger.warning("run %s: nothing more is written under fence %s", holding.run_id, holding.fence)
     with transaction.atomic():
         if lease_lock(holding) is not None:
@@ -113,7 +115,7 @@ def _gave_up(holding: Holding) -> None:
     refusal_record(
         tenant_id=holding.tenant_id,
         run_id=holding.run_id,
-        kind=RefusalKind.STALE_FENCE,
+        kind=RefusalKind.LEASE_EXPIRED if lease_expired(holding) else RefusalKind.STALE_FENCE,
         fence=holding.fence,
         detail={"owner": holding.owner},
     )

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
 
-from accounts.errors import NotAllowed, Refused
+from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Actor, Permission
 from checkpoints.envelope import Snapshot
 from checkpoints.selectors import first_intent
@@ -29,7 +29,7 @@ from runs.services import (
     run_admit,
     workspace_open,
 )
-from runs.states import BudgetUnit
+from runs.states import BudgetUnit, RecoveryPolicy
 from runs.wakeups import hint_run
 from runtime.contracts import AgentInputRefused, AgentSpec
 from runtime.registry import agents, model_name, pinned, price_of
@@ -87,7 +87,10 @@ class Started:
 
 @dataclass(frozen=True)
 class StartRequest:
-    """What a person asks for. `key` makes a repeated request return the same run. `workspace` is the title of one."""
+    """What a person asks for. `key` makes a repeated request return the same run. `workspace` is the title of one.
+
+    `recovery_policy` says what is promised if the run's worker is lost; "" is what its agent declares (A-084).
+    """
 
     agent: str
     inputs: Mapping[str, Upload]
@@ -95,6 +98,7 @@ class StartRequest:
     title: str = ""
     thread: str = ""
     workspace: str = ""
+    recovery_policy: str = ""
     key: str = field(default_factory=lambda: str(uuid4()))
     terms: Terms = field(default_factory=Terms)
 
@@ -132,12 +136,14 @@ def _start(actor: Actor, wanted: StartRequest, title: str) -> Started | Refused:
 
 
 def _started_before(run: Any, wanted: StartRequest) -> Started | Refused:
-    """The run that the key made, if it was made from the same agent, goal, terms, files and workspace."""
+    """The run that the key made, if it was made from the same agent, goal, terms, files, workspace and promise."""
     given = {name: digest(upload.data) for name, upload in wanted.inputs.items()}
     goal = wanted.goal.strip() or agents()[wanted.agent].spec.default_goal
     workspace = run.workspace.title if run.workspace else ""
     made_from = (run.agent_version.agent.key, first_intent(run.id).goal, run_input_digests(run), workspace)
-    if made_from != (wanted.agent, goal, given, wanted.workspace.strip()) or not same_terms(run.id, wanted.terms):
+    same = made_from == (wanted.agent, goal, given, wanted.workspace.strip())
+    promised = wanted.recovery_policy in ("", run.recovery_policy)
+    if not (same and promised) or not same_terms(run.id, wanted.terms):
         return KeyReused({"key": wanted.key, "run": run.id})
     return Started(run.id, new=False)
 
@@ -159,13 +165,23 @@ def _start_refusal(actor: Actor, wanted: StartRequest) -> str | Refused:
         refused = text_refusal(name, text, limit, needed=name == "key", one_line=name != "goal")
         if refused is not None:
             return refused
-    refused = terms_refusal(wanted.terms, agent.spec) or _price_missing(agent.spec)
+    refused = terms_refusal(wanted.terms, agent.spec) or _price_missing(agent.spec) or _unknown_policy(wanted)
     if refused is not None:
         return refused
     try:
         return agent.check_inputs({name: upload.data for name, upload in wanted.inputs.items()})
     except AgentInputRefused as error:
         return InputRefused({"reason": str(error)})
+
+
+def _unknown_policy(wanted: StartRequest) -> Invalid | None:
+    if wanted.recovery_policy in ("", *RecoveryPolicy):
+        return None
+    return Invalid({"field": "recovery_policy", "reason": f"it is one of {', '.join(RecoveryPolicy)}."})
+
+
+def _policy(wanted: StartRequest) -> str:
+    return wanted.recovery_policy or agents()[wanted.agent].spec.recovery_policy
 
 
 def _price_missing(spec: AgentSpec) -> PriceMissing | None:
@@ -178,7 +194,7 @@ def _price_missing(spec: AgentSpec) -> PriceMissing | None:
 def _new_run(actor: Actor, wanted: StartRequest, title: str) -> NewRun:
     workspace = wanted.workspace.strip()
     return NewRun(
-        **pinned(agents()[wanted.agent].spec),
+        **pinned(agents()[wanted.agent].spec) | {"recovery_policy": _policy(wanted)},
         tenant_id=actor.tenant_id,
         thread_key=wanted.thread or f"run-{wanted.key}"[:NAME_LIMIT],
         title=(wanted.title or title)[:NAME_LIMIT],

@@ -150,9 +150,10 @@ def test_an_input_is_read_back_byte_for_byte(doors: Doors, completed: Run) -> No
 
 
 def test_a_run_is_started_with_files(doors: Doors) -> None:
-    response = doors.start(form(title="Two small funds"))
+    response = doors.start(form(title="Two small funds", recovery_policy="SETTLE"))
     assert response.status_code == 201, response.content
     run = response.json()
+    assert run["recovery_policy"] == "SETTLE"
     assert (run["status"], run["title"], run["created_by"]) == ("QUEUED", "Two small funds", "person:operator")
     assert response["Location"] == f"/api/v1/runs/{run['id']}/"
     assert AuditEvent.objects.filter(object_id=run["id"], action="run.start", detail__door="api").exists()

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 
 from accounts.errors import Invalid, NotAllowed, Refused
 from checkpoints.selectors import load_head
@@ -61,7 +61,15 @@ def test_the_same_key_returns_the_same_run(engine: Engine) -> None:
     assert added(before) == {}
 
 
-@pytest.mark.parametrize("other", [{"goal": "Another."}, {"agent": "promising"}, {"inputs": {"a": Upload("a", b"x")}}])
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"goal": "Another."},
+        {"agent": "promising"},
+        {"inputs": {"a": Upload("a", b"x")}},
+        {"recovery_policy": "SETTLE"},
+    ],
+)
 def test_the_same_key_for_something_else_is_refused(engine: Engine, other: dict[str, Any]) -> None:
     start(engine, key="k")
     refused = start(engine, key="k", **other)
@@ -113,6 +121,7 @@ def test_a_thread_has_one_live_run_also_at_the_same_instant(engine: Engine) -> N
         ({"thread": "x" * 201}, Invalid),
         ({"key": ""}, Invalid),
         ({"key": "x" * 201}, Invalid),
+        ({"recovery_policy": "HOPE"}, Invalid),
         ({"agent": "fund_comparison"}, InputRefused),
         (
             {"agent": "fund_comparison", "inputs": {"a": Upload("a.csv", b"\xff"), "b": Upload("b.csv", b"")}},
@@ -146,6 +155,18 @@ def test_an_admission_that_is_cut_off_leaves_nothing(
         assert isinstance(cut.error(), DatabaseError)
     assert (added(before), engine.hints) == ({}, [])
     assert isinstance(start(engine, key="k"), Started)
+
+
+def test_what_is_promised_of_a_crash_is_chosen_at_the_start_and_stays(engine: Engine) -> None:
+    """A-084, T02: the person's choice, or what the agent declares; the database lets nobody change it."""
+    chosen = start(engine, recovery_policy="SETTLE")
+    assert isinstance(chosen, Started)
+    assert [run_now(chosen.run_id).recovery_policy, run_now(engine.start()).recovery_policy] == [
+        "SETTLE",
+        "RESUME_IN_PLACE",
+    ]
+    with pytest.raises(DatabaseError, match="Cannot update rows"), transaction.atomic():
+        Run.objects.filter(id=chosen.run_id).update(recovery_policy="RESUME_IN_PLACE")
 
 
 def test_two_versions_of_an_agent_are_pinned_apart(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -263,13 +263,15 @@ def test_a_worker_that_comes_back_after_another_has_finished_writes_nothing(
 def test_a_worker_whose_lease_is_over_writes_nothing_even_if_nobody_took_over(
     engine: Engine, settings: Settings
 ) -> None:
+    """B-020: expired is invalid, under a refusal of its own."""
     run_id, gate, worker = zombie(engine, settings, "look")
     before = phases(run_id)
     gate.open()
     worker.result()
     assert (phases(run_id), run_now(run_id).status) == (before, "RUNNING")
     assert not Result.objects.exists()
-    assert Refusal.objects.filter(kind="LATE_RESULT").count() == 1
+    kinds = Refusal.objects.order_by("kind").values_list("kind", "fence")
+    assert list(kinds) == [("LATE_RESULT", 1), ("LEASE_EXPIRED", 1)]
     drive(run_id)
     assert (run_now(run_id).status, call_named(run_id, "a").attempts) == ("COMPLETED", 2)
 

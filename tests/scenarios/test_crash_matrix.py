@@ -108,6 +108,11 @@ def assert_completed_once(world: World, run_id: UUID) -> None:
     assert len(records.statuses) == 6
     assert records.reports == [(1, "console", "PUBLISHED"), (2, "wiki", "PUBLISHED")]
     assert set(records.obligations.values()) == {"FULFILLED"}
-    assert {refusal for refusal, _ in records.refusals} <= {"STALE_FENCE", "LATE_RESULT", "UNCERTAIN_CALL"}
+    assert {refusal for refusal, _ in records.refusals} <= {
+        "STALE_FENCE",
+        "LEASE_EXPIRED",
+        "LATE_RESULT",
+        "UNCERTAIN_CALL",
+    }
     assert world.executions(records.call(POST)) == 1
     assert 1 <= world.readings(records.call(READ)) <= records.call(READ).attempts

@@ -16,7 +16,7 @@ from console.records import records_of
 from console.records.runs import RunDetail, RunRecord, run_with_parts, runs_with_parts
 from console.uploads import MAX_INPUT_BYTES, too_big
 from runs.selectors import access_run
-from runs.states import BudgetUnit, RunStatus
+from runs.states import BudgetUnit, RecoveryPolicy, RunStatus
 from runtime.services import (
     StartRequest,
     Terms,
@@ -135,6 +135,13 @@ class Command(Noun):
         starting.add_argument("--title", default="", help="what the run is called (made of the inputs)")
         starting.add_argument("--thread", default="", help="the thread that the run continues (one of its own)")
         starting.add_argument("--workspace", default="", help="the title of a long research that the run adds to")
+        starting.add_argument(
+            "--if-its-worker-dies",
+            dest="recovery_policy",
+            choices=list(RecoveryPolicy),
+            default="",
+            help="what is promised; without it, what the agent declares",
+        )
         starting.add_argument("--key", help="a key of your own: asking again with it gives the same run")
         self._add_terms(starting)
 
@@ -156,7 +163,7 @@ class Command(Noun):
         inputs = {name: _upload(name, path) for name, path in asked["file"]}
         inputs |= {name: _typed(text) for name, text in asked["text"]}
         key = {} if asked["key"] is None else {"key": asked["key"]}
-        words = {name: asked[name] for name in ("goal", "title", "thread", "workspace")}
+        words = {name: asked[name] for name in ("goal", "title", "thread", "workspace", "recovery_policy")}
         terms = Terms(*(tuple(asked[name]) for name in TERM_HELP))
         wanted = StartRequest(asked["agent"], inputs, terms=terms, **words, **key)
         outcome = run_start(actor=asked.actor, wanted=wanted)

@@ -16,6 +16,12 @@ from receipts.models import Attempt
 from runs.selectors import hold_refusal
 from runs.states import ENDED_RUN, BudgetUnit, RecoveryPolicy
 
+# What is promised of a run whose worker dies, in words: what happens, and the condition or what that means.
+RECOVERY: dict[str, tuple[str, str]] = {
+    RecoveryPolicy.RESUME_IN_PLACE: ("resume in place", "when every guard passes"),
+    RecoveryPolicy.SETTLE: ("settle", "close by what is known"),
+}
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -79,13 +85,11 @@ def facts_of(rows: RunRows) -> list[Shown]:
         link = reverse("checkpoint", args=[run.id, head.revision])
         revision = format_html('<a href="{}">{}</a>', link, head.revision)
         shown = [Shown("Phase", head.phase), Shown("Revision", revision, digest(head.digest)), *shown]
-    resume = run.recovery_policy == RecoveryPolicy.RESUME_IN_PLACE
-    policy = ("resume in place", "when every guard passes") if resume else ("settle", "close by what is known")
     return [
         *shown,
         _budget(rows),
         Shown("Takeovers", f"{run.takeovers} of {run.max_takeovers}"),
-        Shown("If its worker dies", *policy),
+        Shown("If its worker dies", *RECOVERY[run.recovery_policy]),
     ]
 
 

@@ -111,6 +111,7 @@ def test_the_envelope_of_a_checkpoint_is_frozen_and_its_body_can_be_purged(told:
 def test_the_origin_of_a_run_is_frozen(told: Told) -> None:
     origin = {"tenant_id", "thread_id", "lineage_id", "origin", "root_run_id", "parent_run_id", "continued_from_id"}
     origin |= {"forked_from_id", "forked_from_revision", "admission_key", "inherited_turns", "inherited_messages"}
+    origin |= {"recovery_policy"}
     assert_frozen("runs_run", origin, f"id = '{told.run.id}'")
 
 
