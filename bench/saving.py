@@ -14,7 +14,9 @@ from runs.statements import FENCE, GO, Purse, fence_params, joined, run_statemen
 from runtime.heartbeat import Heartbeat
 from runtime.recovery import restore
 
-_SAVE_ALONE = joined(FENCE, GO, SAVE, select="SELECT count(*) FROM saved")
+_STANDS = """
+stands AS (SELECT fence.run_id, fence.fence FROM fence)"""
+_SAVE_ALONE = joined(FENCE, GO, _STANDS, SAVE, select="SELECT count(*) FROM saved")
 REFERENCES_OF_2_KB = 5
 
 

@@ -10,7 +10,8 @@ from accounts.selectors import sealed_body
 from checkpoints.envelope import Parts, Snapshot
 from checkpoints.states import Encoding, Trigger
 
-# Where new work may or may not start, the phase and so the digest differ. Both are prepared; `go` picks one.
+# Where new work may or may not start, the phase and so the digest differ. Both are prepared; `go` picks one. `stands` is
+# named by the joined statement: the fence, and what else has to hold for the revision to be true.
 SAVE = """
 candidate AS (
     SELECT c.id, c.phase, c.node, c.reason, c.save_id, c.digest, c.encoding, c.body, c.bytes
@@ -22,8 +23,8 @@ candidate AS (
 head AS (
     UPDATE checkpoints_head h
     SET revision = %(ck_revision)s, digest = candidate.digest, phase = candidate.phase, trigger = candidate.reason
-    FROM fence, candidate
-    WHERE h.run_id = fence.run_id AND h.revision = %(ck_revision)s - 1 AND h.digest = %(ck_parent)s
+    FROM stands, candidate
+    WHERE h.run_id = stands.run_id AND h.revision = %(ck_revision)s - 1 AND h.digest = %(ck_parent)s
     RETURNING h.run_id, h.phase),
 done AS (SELECT head.run_id, fence.fence FROM head, fence),
 saved AS (

@@ -72,11 +72,12 @@ publishing AS (
     UPDATE receipts_publication p SET status = 'DISPATCHED', changed_at = clock_timestamp()
     FROM sent WHERE p.tool_call_id = sent.id RETURNING p.id)"""
 
-# `done` where a result is stored alone: the call is still open, so the commit that would have closed it did not land.
+# What a result stands on: its call is still open, and in the attempt that was answered. Else nothing of it is written.
 OPEN_CALL = """
-done AS (
+stands AS (
     SELECT fence.run_id, fence.fence FROM fence, receipts_toolcall t
-    WHERE t.id = %(call)s AND t.run_id = fence.run_id AND t.status = 'DISPATCHED' FOR NO KEY UPDATE OF t)"""
+    WHERE t.id = %(call)s AND t.run_id = fence.run_id AND t.status = 'DISPATCHED' AND t.attempts = %(call_attempt)s
+    FOR NO KEY UPDATE OF t)"""
 
 RESULT = """
 answered AS (

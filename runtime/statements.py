@@ -20,6 +20,13 @@ done AS (SELECT go.run_id, go.fence FROM go)"""
 _DONE_WHERE_HELD = """
 done AS (SELECT fence.run_id, fence.fence FROM fence)"""
 
+# A revision that stands under the fence alone; a result's own stands only where its call is open (OPEN_CALL).
+_STANDS_WHERE_HELD = """
+stands AS (SELECT fence.run_id, fence.fence FROM fence)"""
+
+_DONE_WHERE_OPEN = """
+done AS (SELECT stands.run_id, stands.fence FROM stands)"""
+
 _ASKING_WHERE_GO = """
 asking AS (SELECT go.run_id, go.fence FROM go)"""
 
@@ -45,7 +52,16 @@ ASK_RETRY = joined(
     select=_GATES + "(SELECT max(attempt_no) FROM asked_try)",
 )
 SEAL_TURN = joined(
-    FENCE, GO, SAVE, ARTIFACT, SEAL, CALLS, POLICY, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)"
+    FENCE,
+    GO,
+    _STANDS_WHERE_HELD,
+    SAVE,
+    ARTIFACT,
+    SEAL,
+    CALLS,
+    POLICY,
+    BUDGET,
+    select=_GATES + "(SELECT count(*) FROM tried)",
 )
 # A turn while no revision can be saved: what was said and proposed, on the head as it is.
 SEAL_ALONE = joined(
@@ -54,6 +70,7 @@ SEAL_ALONE = joined(
 RECORD_RESULT = joined(
     FENCE,
     GO,
+    OPEN_CALL,
     SAVE,
     RESULT,
     OBLIGATION,
@@ -66,7 +83,8 @@ RECORD_RESULT = joined(
 RECORD_TASK = joined(
     FENCE,
     GO,
-    _DONE_WHERE_HELD,
+    OPEN_CALL,
+    _DONE_WHERE_OPEN,
     RESULT,
     OBLIGATION,
     TASK_WRITE,
@@ -74,8 +92,10 @@ RECORD_TASK = joined(
     select=_GATES + "(SELECT count(*) FROM task_written)",
 )
 # A result whose snapshot can't be saved: the facts alone, on the head as it is (T11).
-RECORD_ALONE = joined(FENCE, GO, OPEN_CALL, RESULT, OBLIGATION, BUDGET, select=_GATES + "NULL::int")
-DISPATCH_CALLS = joined(FENCE, GO, SAVE, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)")
+RECORD_ALONE = joined(FENCE, GO, OPEN_CALL, _DONE_WHERE_OPEN, RESULT, OBLIGATION, BUDGET, select=_GATES + "NULL::int")
+DISPATCH_CALLS = joined(
+    FENCE, GO, _STANDS_WHERE_HELD, SAVE, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)"
+)
 DISPATCH_AGAIN = joined(FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)")
 
 

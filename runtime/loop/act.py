@@ -59,13 +59,14 @@ def await_result(session: Session) -> bool:
 
 @dataclass
 class _Recorded:
-    """How the answers of a wave were recorded so far. `lost`: why nothing can be written any more; `pause`: for how many
-    seconds the calls that were answered with “not now” have to wait.
+    """How the answers of a wave were recorded so far. `lost`: why nothing can be written any more; `anew`: the run has to
+    be read anew once all are back; `pause`: for how many seconds the calls that were answered with “not now” have to wait.
     """
 
     stopping: bool = False
     pause: float = 0.0
     lost: Exception | None = None
+    anew: ReadAnew | None = None
 
 
 def _record_all(session: Session, wave: list[Sending]) -> _Recorded:
@@ -82,8 +83,9 @@ def _record_all(session: Session, wave: list[Sending]) -> _Recorded:
             _record_one(session, sending, tried, recorded)
         elif isinstance(recorded.lost, LeaseLost):
             refuse_late(session, sending, tried)
-    if recorded.lost is not None:
-        raise recorded.lost
+    failed = recorded.lost or recorded.anew
+    if failed is not None:
+        raise failed
     return recorded
 
 
@@ -100,6 +102,11 @@ def _record_one(session: Session, sending: Sending, tried: Tried, recorded: _Rec
         if not tried.unknown and _may_try_again(sending, tried):
             refuse_late(session, sending, tried)  # a known outcome was kept where it could not be stored
         recorded.lost = error
+    except ReadAnew as error:
+        # What it gave is no part of what the others close the step with.
+        session.settled.pop(sending.call_id, None)
+        session.out.add(sending.call_id)
+        recorded.anew = error
     except (OperationalError, InterfaceError) as error:
         if not connection_lost(error):
             raise
@@ -188,8 +195,7 @@ def _write_task(session: Session, sending: Sending, tried: Tried) -> Written:
     """One commit: result, effect and obligation, on the head as it is (F20)."""
     params = fence_params(session.holding) | _result_params(session, sending, tried)
     params |= {"base_revision": session.position.revision}
-    purse = _settled(session, sending, tried)
-    return _commit_result(session, sending, tried, RECORD_TASK, params | purse.params())
+    return _commit_or_refuse(session, sending, tried, RECORD_TASK, params)
 
 
 def _close_step(session: Session, sending: Sending, tried: Tried) -> Written:
@@ -223,7 +229,8 @@ def _close_step(session: Session, sending: Sending, tried: Tried) -> Written:
 def _record_alone(session: Session, sending: Sending, tried: Tried, refused: NotSaved) -> ReadAnew:
     """A known result outlives its snapshot (T11): commit receipt, effect, obligation and budget alone.
 
-    The head stays; the next revision is derived from what is stored. Raises LeaseLost: then the result is only evidence.
+    The head stays; the next revision is derived from what is stored. Raises LeaseLost or, where the call is not open any
+    more, ReadAnew: then the result is only evidence.
     """
     _commit_alone(session, sending, tried)
     record_refused_save(session.holding, refused)
@@ -241,9 +248,22 @@ def _close_unsaved(session: Session, sending: Sending, tried: Tried, draft: Snap
 
 def _commit_alone(session: Session, sending: Sending, tried: Tried) -> Written:
     params = fence_params(session.holding) | _result_params(session, sending, tried)
-    purse = _settled(session, sending, tried)
-    written = _commit_result(session, sending, tried, RECORD_ALONE, params | purse.params())
+    written = _commit_or_refuse(session, sending, tried, RECORD_ALONE, params)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
+    return written
+
+
+def _commit_or_refuse(
+    session: Session, sending: Sending, tried: Tried, statement: str, params: dict[str, Any]
+) -> Written:
+    """Write a result that moves no head. Where its call was settled by somebody else meanwhile, it is kept as evidence,
+    and the run is read anew: raises ReadAnew.
+    """
+    purse = _settled(session, sending, tried)
+    written = _commit_result(session, sending, tried, statement, params | purse.params())
+    if not written.done:
+        refuse_late(session, sending, tried)
+        raise ReadAnew
     return written
 
 
@@ -269,8 +289,8 @@ def _settled(session: Session, sending: Sending, tried: Tried) -> Purse:
 
 
 def _commit_result(session: Session, sending: Sending, tried: Tried, statement: str, params: dict[str, Any]) -> Written:
-    """Write a result, if the fence is good and the head is the one that it continues: one statement, or one transaction
-    where the tool has left rows of its own. Raises LeaseLost.
+    """Write a result, if the fence is good, its call is still open, and the head is the one that it continues: one
+    statement, or one transaction where the tool has left rows of its own. Raises LeaseLost.
     """
     outcome = tried.outcome
     if outcome is not None and writes_rows(outcome):

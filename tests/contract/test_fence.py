@@ -245,7 +245,7 @@ def test_with_one_gate_for_facts_and_starts_a_stop_would_lose_a_result(
     """What the two gates are for: a result that hangs on `go` is not there once a stop is requested."""
     call = worker.new_call()
     worker.turn_with(call)
-    one_gate = steps.RECORD_RESULT.replace("FROM fence, candidate", "FROM fence, go, candidate")
+    one_gate = steps.RECORD_RESULT.replace("FROM stands, candidate", "FROM stands, go, candidate")
     assert one_gate != steps.RECORD_RESULT
     monkeypatch.setattr(steps, "RECORD_RESULT", one_gate)
     sql("UPDATE runs_lease SET stop_requested = true WHERE run_id = %s", worker.run.id)

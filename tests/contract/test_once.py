@@ -198,8 +198,11 @@ def test_a_result_is_recorded_once(worker: Worker) -> None:
     call = worker.new_call()
     worker.turn_with(call)
     worker.record(call, {"v": 1})
+    revision = worker.position.revision
     assert not worker.record_alone(call, {"v": 2}).done
-    assert refused(lambda: worker.record_task(call, {"v": 2}))
+    assert not worker.record_task(call, {"v": 2}).done
+    assert not worker.record(call, {"v": 2}).done
+    assert (worker.position.revision, stored(call).attempts) == (revision, 1)
     assert Result.objects.get(tool_call_id=call.id).digest == worker.ref(call, {"v": 1}).digest
 
 
