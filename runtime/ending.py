@@ -226,7 +226,7 @@ def _save_closing(run: Any, phase: Phase, fence: int) -> None:
         refused_save_record(outcome, tenant_id=run.tenant_id, run_id=run.id, fence=fence)
 
 
-def fail(holding: Holding, why: str) -> None:
+def fail(holding: Holding, why: str, *, cause: str = "FAILED") -> None:
     """End the run as FAILED. Its facts stand; unsent calls are cancelled."""
     with held_run(holding) as (run, stopping):
         if not stopping:
@@ -234,9 +234,7 @@ def fail(holding: Holding, why: str) -> None:
             calls_cancel(run_id=run.id, why="the run failed")
             unknown_reads_release(run_id=run.id)
             wakeups_cancel(run_id=run.id)
-            run_move(
-                run, RunStatus.FAILED, cause="FAILED", actor=worker(holding), fence=holding.fence, detail=why[:500]
-            )
+            run_move(run, RunStatus.FAILED, cause=cause, actor=worker(holding), fence=holding.fence, detail=why[:500])
             return
     stop(holding)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Max, Prefetch
+from django.db.models import Count, Max, Prefetch
 
 from receipts.models import ModelCall, Proposal, ToolCall
 from receipts.states import Disposition, ModelCallStatus
@@ -97,3 +97,15 @@ def proposals_waiting(*, call_ids: Sequence[UUID]) -> list[tuple[UUID, int, int]
     """(call, turn, ordinal) of every proposal that names one of these calls."""
     rows = Proposal.objects.filter(tool_call_id__in=call_ids).select_related("model_call").order_by("id")
     return [(row.tool_call_id, row.model_call.turn_no, row.ordinal) for row in rows if row.tool_call_id]
+
+
+def refused_in_the_same_way(*, run_id: UUID, turns: int) -> tuple[str, str] | None:
+    """(tool, why) of what the model has proposed in this many turns and was refused in the same words each time, without a
+    new call in between; or None (F10).
+    """
+    proposals = Proposal.objects.filter(model_call__run_id=run_id)
+    last_call = proposals.filter(disposition=Disposition.NEW).aggregate(last=Max("model_call__turn_no"))["last"] or 0
+    since = proposals.filter(disposition=Disposition.REFUSED, model_call__turn_no__gt=last_call)
+    repeated = since.values("tool", "refusal").annotate(turns=Count("model_call", distinct=True))
+    found = repeated.filter(turns__gte=turns).order_by("tool", "refusal").first()
+    return None if found is None else (found["tool"], found["refusal"])

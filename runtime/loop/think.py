@@ -14,7 +14,7 @@ from approvals.states import PolicyOutcome
 from checkpoints.envelope import Snapshot
 from checkpoints.statements import Prepared, save_params
 from checkpoints.states import Phase, Trigger
-from receipts.selectors import call_now, open_turn, sealed_turn
+from receipts.selectors import call_now, open_turn, refused_in_the_same_way, sealed_turn
 from receipts.services import attempt_find, attempt_lost, attempt_refused, model_call_failed
 from receipts.statements import NewCall, call_params
 from receipts.states import AttemptOutcome, Disposition, EffectClass
@@ -47,6 +47,9 @@ from runtime.session import Asked, Sending, Session
 from runtime.statements import ASK_FIRST, ASK_RETRY, SEAL_ALONE, SEAL_TURN, write
 from runtime.tools.finish import FINISH
 from runtime.tools.registry import tool_spec
+
+# In how many turns the same may be proposed and refused, with nothing new in between, before the run has failed (F10).
+REFUSED_OFTEN = 3
 
 
 def think(session: Session) -> bool:
@@ -123,6 +126,8 @@ def _ask(session: Session) -> bool:
     sealed = sealed_turn(run_id=session.run.id, turn_no=session.snapshot.turn_no + 1)
     if sealed is not None:
         return decide_sealed(session, sealed)
+    if _proposes_in_vain(session):
+        return False
     pending = open_turn(run_id=session.run.id)
     turn_no = pending.turn_no if pending else session.snapshot.turn_no + 1
     if not session.may_ask(turn_no):
@@ -142,6 +147,22 @@ def _ask(session: Session) -> bool:
         return session.hear(written.news) or not_started(session, written)
     session.asked = Asked(params["ask_id"], turn_no, written.started)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
+    return True
+
+
+def _proposes_in_vain(session: Session) -> bool:
+    """End the run where the model was told often enough why something is refused, and goes on proposing it (F10)."""
+    if session.snapshot.turn_no - int(session.run.inherited_turns) < REFUSED_OFTEN:
+        return False
+    repeated = refused_in_the_same_way(run_id=session.run.id, turns=REFUSED_OFTEN)
+    if repeated is None:
+        return False
+    tool, why = repeated
+    fail(
+        session.holding,
+        f"the model proposed {tool} in {REFUSED_OFTEN} turns, and was refused in the same way each time: {why}",
+        cause="REFUSED_OFTEN",
+    )
     return True
 
 

@@ -209,9 +209,9 @@ def test_a_turn_without_a_call_ends_the_run(engine: Engine, end: ModelTurn) -> N
     assert run_now(run_id).end_reason == ""
 
 
-@pytest.mark.parametrize("tool", ["look", "note", "unheard_of"])
+@pytest.mark.parametrize("tool", ["look", "note", "unheard_of_{}"])
 def test_a_model_that_never_ends_is_ended_at_its_turn_limit(engine: Engine, tool: str) -> None:
-    SCRIPT.tell(*[calls((tool, str(n))) for n in range(20)])
+    SCRIPT.tell(*[calls((tool.format(n), str(n))) for n in range(20)])
     run_id = engine.start("brief")
     drive(run_id)
     run = run_now(run_id)
