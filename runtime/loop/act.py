@@ -51,6 +51,7 @@ def await_result(session: Session) -> bool:
     session.heartbeat.prove_held()
     session.sent |= {(sending.call_id, sending.attempt) for sending in wave}
     recorded = _record_all(session, wave)
+    session.in_flight.clear()  # acknowledged: a stop's lost commit is told by the lease row (ruling 29)
     if recorded.stopping or session.heartbeat.stop_seen:
         stop(session.holding)
         return False
