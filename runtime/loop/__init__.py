@@ -30,9 +30,10 @@ from runtime.heartbeat import Heartbeat
 from runtime.liveness.lock import liveness_key
 from runtime.loop.act import await_result
 from runtime.loop.lost import after_lost_connection
+from runtime.loop.next import Known, Next, decide_next
 from runtime.loop.route import route
 from runtime.loop.think import think
-from runtime.loop.unsaved import may_step
+from runtime.loop.unsaved import hold_unbound
 from runtime.loop.verify import verify
 from runtime.loop.wake import wake
 from runtime.recovery import restore
@@ -41,14 +42,32 @@ from runtime.session import Session
 
 logger = logging.getLogger(__name__)
 
+
+def _give_up(session: Session) -> bool:
+    raise LeaseLost
+
+
+def _stop(session: Session) -> bool:
+    stop(session.holding)
+    return False
+
+
+def _give_back(session: Session) -> bool:
+    give_back(session.holding)
+    return False
+
+
 # A step returns True to go on and False when the run was given back.
-STEPS: dict[str, Callable[[Session], bool]] = {
-    Phase.READY_TO_DECIDE: think,
-    Phase.DECISION_RECORDED: route,
-    Phase.AWAITING_APPROVAL: wake,
-    Phase.AWAITING_TOOL_RESULT: await_result,
-    Phase.TOOL_RESULT_RECORDED: route,
-    Phase.READY_TO_VERIFY: verify,
+STEPS: dict[Next, Callable[[Session], bool]] = {
+    Next.GIVE_UP: _give_up,
+    Next.STOP: _stop,
+    Next.GIVE_BACK: _give_back,
+    Next.UNBOUND: hold_unbound,
+    Next.THINK: think,
+    Next.ROUTE: route,
+    Next.WAKE: wake,
+    Next.AWAIT_RESULT: await_result,
+    Next.VERIFY: verify,
 }
 
 
@@ -122,20 +141,24 @@ def _gave_up(holding: Holding) -> None:
 
 
 def _step(session: Session) -> bool:
-    if session.heartbeat.lost:
-        raise LeaseLost
     session.in_flight.clear()
-    if session.heartbeat.stop_seen and not session.sending:
-        stop(session.holding)
-        return False
-    if draining() and not session.sending and session.asked is None:
-        give_back(session.holding)
-        return False
     try:
-        return may_step(session) and STEPS[session.snapshot.phase](session)
+        return STEPS[decide_next(_known(session))](session)
     except Unreadable as error:
         refuse_resume(session.holding, error.kind, error.found)
         return False
+
+
+def _known(session: Session) -> Known:
+    return Known(
+        phase=session.snapshot.phase,
+        lost=session.heartbeat.lost,
+        stop_seen=session.heartbeat.stop_seen,
+        draining=draining(),
+        to_send=bool(session.sending),
+        asked=session.asked is not None,
+        unsaved=session.working is not None,
+    )
 
 
 def owner_name() -> str:

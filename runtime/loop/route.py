@@ -21,7 +21,7 @@ from runtime.facts import bound_tool, refresh
 from runtime.loop.dispatch import Going, dispatch_first, prepare_effects
 from runtime.loop.lineage import ClaimedElsewhere, claimed_elsewhere
 from runtime.loop.think import think
-from runtime.loop.unsaved import record_unbindable, refuse_unbindable
+from runtime.loop.unsaved import catch_up, record_unbindable, refuse_unbindable
 from runtime.registry import tool_of
 from runtime.session import Session
 
@@ -37,6 +37,8 @@ def route(session: Session) -> bool:
     """Send the turn's unsent calls on their way, or think again when none is left."""
     if session.asked is not None:
         return think(session)
+    if session.working is not None:
+        catch_up(session)
     calls = unsent(session)
     if calls and session.working is not None:
         return refuse_unbindable(session, calls)

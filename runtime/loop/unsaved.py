@@ -19,23 +19,14 @@ from runtime.ending import held_run, park
 from runtime.saving import record_refused_save
 from runtime.session import Session
 
-_GOES_ON = frozenset({Phase.TOOL_RESULT_RECORDED, Phase.AWAITING_TOOL_RESULT, Phase.READY_TO_DECIDE})
 
-
-def may_step(session: Session) -> bool:
-    """Whether the next step may be taken. With a working state that is not saved: save it if that is possible now, or else
-    see that the step needs no saved revision; where it does, the run is held.
-    """
-    if session.working is None or session.sending or session.asked is not None:
-        return True
-    if session.snapshot.phase == Phase.TOOL_RESULT_RECORDED and _caught_up(session):
-        return True
-    if session.snapshot.phase in _GOES_ON:
-        return True
+def hold_unbound(session: Session) -> bool:
+    """Hold a run whose next step needs a revision that is not there. Returns False."""
     return refuse_unbindable(session, _unsent(session))
 
 
-def _caught_up(session: Session) -> bool:
+def catch_up(session: Session) -> bool:
+    """Save the working state after a result, if that is possible by now."""
     snapshot = session.next_snapshot(Phase.TOOL_RESULT_RECORDED, node="route")
     try:
         prepared = session.prepared(snapshot, Trigger.AFTER_EFFECT)
