@@ -31,6 +31,7 @@ from approvals.models import Decision, PolicyDecision, Vote, Wait
 from approvals.policies import Ruling
 from approvals.selectors import access_wait, decision_of, newest_wait, wait_is_open
 from approvals.states import LIVE_WAIT, DecisionVerdict, WaitStatus
+from checkpoints.envelope import secret_in
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import checkpoint_of, verified_body, withdrawn_commitment
 from receipts.models import ToolCall
@@ -176,17 +177,27 @@ def _store_decision(wait: Wait, actor: Actor, verdict: DecisionVerdict, seen: Se
 def _may_decide(actor: Actor, run: Run, reason: str) -> Refused | None:
     if not actor.may(Permission.DECIDE):
         return NotAllowed({"permission": "decide", "actor": actor.name})
-    if not reason:
-        return Invalid({"field": "reason", "reason": "a decision needs a reason in words."})
-    if len(reason) > REASON_LIMIT:
-        return Invalid({"field": "reason", "reason": f"at most {REASON_LIMIT} characters."})
-    try:
-        check(reason)
-    except NotCanonical as error:
-        return Invalid({"field": "reason", "reason": str(error)})
+    refused = _reason_refusal(reason)
+    if refused is not None:
+        return refused
     if run.created_by == actor.label and not Tenant.objects.get(id=run.tenant_id).self_approval:
         return SelfApproval({"actor": actor.name})
     return None
+
+
+def _reason_refusal(reason: str) -> Invalid | None:
+    """Why these words can't be stored as the reason of a decision. They are stored to be read, so they hold no secret."""
+    why = "" if reason else "a decision needs a reason in words."
+    if len(reason) > REASON_LIMIT:
+        why = f"at most {REASON_LIMIT} characters."
+    try:
+        check(reason)
+    except NotCanonical as error:
+        why = str(error)
+    found = secret_in(reason)
+    if found:
+        why = f"it looks like a {found}; write it without."
+    return Invalid({"field": "reason", "reason": why}) if why else None
 
 
 def _still_decidable(wait: Wait) -> Refused | None:

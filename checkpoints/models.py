@@ -18,6 +18,7 @@ from accounts.models import (
     starts_as,
     starts_without,
 )
+from accounts.selectors import plain_body
 from checkpoints.states import (
     COMMITMENT_MOVES,
     OBLIGATION_MOVES,
@@ -259,11 +260,12 @@ class Lapse(models.Model):
 
 
 class Intent(models.Model):
-    """The goal of a run and each revision of it, with who revised it and why."""
+    """The goal of a run and each revision of it, with who revised it and why. The goal is encrypted, as messages are."""
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="intents")
     version = models.IntegerField()
-    goal = models.TextField()
+    body = models.BinaryField()
+    data_key_id = models.UUIDField()
     revised_by = models.CharField(max_length=200)
     reason = models.TextField()
     digest = models.CharField(max_length=64)
@@ -278,6 +280,11 @@ class Intent(models.Model):
 
     def __str__(self) -> str:
         return f"goal {self.version}"
+
+    @property
+    def goal(self) -> str:
+        """The goal in words. Raises BodyChanged when it was changed in the store."""
+        return plain_body(key_id=self.data_key_id, body=self.body).decode()
 
 
 class Obligation(models.Model):

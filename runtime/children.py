@@ -8,7 +8,7 @@ from dataclasses import replace
 from secrets import token_hex
 from uuid import UUID
 
-from checkpoints.envelope import Snapshot
+from checkpoints.envelope import Snapshot, secret_in
 from checkpoints.selectors import commitments_of
 from checkpoints.services import NewCommitment, checkpoint_first, contract_open
 from checkpoints.states import CommitmentKind, CommitmentStatus, Phase, SourceKind
@@ -35,7 +35,9 @@ def with_child_checked(session: Session, tried: Tried) -> Tried:
 
 
 def _refusal(session: Session, draft: ChildDraft) -> str:
-    agent = agents().get(draft.agent)
+    agent, found = agents().get(draft.agent), secret_in(draft.goal)
+    if found:
+        return f"the child's goal looks like a {found}, which may not be stored; say it without"
     if draft.agent not in session.spec.children or agent is None:
         known = ", ".join(sorted(session.spec.children)) or "none"
         return f"this agent has no child agent {draft.agent[:100]}; it has {known}"

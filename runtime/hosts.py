@@ -15,7 +15,7 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from accounts.keys import new_id
-from checkpoints.envelope import secret_in
+from checkpoints.envelope import secret_in, withheld
 from receipts.selectors import RunKeys
 from receipts.statements import NewCall, NewProposal
 from receipts.states import AttemptOutcome, Disposition
@@ -114,7 +114,7 @@ def _bind(
         if ordinal >= CALLS_PER_TURN:
             raise _Unusable(f"at most {CALLS_PER_TURN} calls a turn")
         if tool is None:
-            raise _Unusable(f"unknown tool {proposed.tool}")
+            raise _Unusable(f"unknown tool {withheld(proposed.tool)}")
         args, plain, step_name = _complete(tool, proposed, results, epochs)
         value = args.model_dump(mode="json")
         step_name = _granted_step(step_name, value, keys.granted)
@@ -123,11 +123,8 @@ def _bind(
             raise _Unusable(f"{step_name} was sent, and nobody knows whether it happened; it will not be sent again")
     except (_Unusable, NotCanonical) as error:
         args_digest = _digest_of(proposed.arguments)
-        return Bound(
-            NewProposal(
-                ordinal, proposed.tool[:200], args_digest, Disposition.REFUSED, refusal=str(error)[:REFUSAL_LIMIT]
-            )
-        )
+        named = withheld(proposed.tool)[:200]
+        return Bound(NewProposal(ordinal, named, args_digest, Disposition.REFUSED, refusal=_said(error)))
     intent = intent_key(step_name=step_name, args=value)
     known = keys.live.get(key) or keys.carried.get(intent)
     if known is not None:
@@ -225,7 +222,7 @@ def _ms_since(started: float) -> int:
 
 def _run(tool: Tool, context: ToolContext, args: Arguments) -> Tried:
     try:
-        outcome = tool.run(context, args)
+        outcome = _readable(tool.run(context, args))
         reach("after_response", tool.key)
         return Tried(outcome=outcome, value=canonical(outcome.value, max_bytes=ANSWER_BYTES))
     except ToolFailed as error:
@@ -247,6 +244,7 @@ def try_probe(tool: Tool, context: ToolContext, args: Arguments) -> ToolOutcome 
         found = tool.probe(context, args)
         if isinstance(found, ToolOutcome):
             canonical(found.value, max_bytes=ANSWER_BYTES)
+            found = _readable(found)
     except Exception:
         logger.exception("the probe of %s broke off", tool.key)
         return None
@@ -292,4 +290,16 @@ def _ask(gateway: Gateway, request: ModelRequest) -> Asking:
 
 
 def _said(error: Exception) -> str:
-    return str(error)[:REFUSAL_LIMIT]
+    """What an error says, as it may be stored to be read: without a secret that the other side gave back (F10 c)."""
+    return withheld(str(error))[:REFUSAL_LIMIT]
+
+
+def _readable(outcome: ToolOutcome) -> ToolOutcome:
+    """The outcome with what people read of it: its value is stored encrypted, these texts are not."""
+    return replace(
+        outcome,
+        target=withheld(outcome.target),
+        remark=withheld(outcome.remark),
+        external_ref=withheld(outcome.external_ref) if outcome.external_ref is not None else None,
+        report=replace(outcome.report, title=withheld(outcome.report.title)) if outcome.report else None,
+    )

@@ -2,7 +2,7 @@
 
 from checkpoints.envelope.fit import Unfit, fit
 from checkpoints.envelope.parts import Parts, apply_delta, delta, joined, parts_of, rebuilt, stored_parts
-from checkpoints.envelope.secrets import secret_in
+from checkpoints.envelope.secrets import secret_in, withheld
 from checkpoints.envelope.snapshot import (
     FORMAT_VERSION,
     Contract,
@@ -37,4 +37,5 @@ __all__ = [
     "secret_in",
     "snapshot_digest",
     "stored_parts",
+    "withheld",
 ]

@@ -1,5 +1,9 @@
-"""What may stand in no snapshot: secrets, by the forms that issuers declare for them. Pure Python."""
+"""What may stand in no snapshot, and in no column that is not encrypted: secrets, by the forms that their issuers declare.
 
+Pure Python.
+"""
+
+import base64
 import re
 
 # Name, and the form. Each is anchored on a prefix that its issuer documents, so that ids and digests never match.
@@ -27,9 +31,33 @@ _MARKS = (
 )
 
 
+# Base64, in either alphabet, as long as that of the shortest secret. Ids and digests are hexadecimal and are passed over.
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}")
+_HEXADECIMAL = re.compile(r"[0-9a-f-]+")
+_TO_URLSAFE = str.maketrans("+/", "-_")
+
+
 def secret_in(text: str) -> str | None:
-    """The kind of secret that a text holds, or None. Says what, never the secret itself."""
+    """The kind of secret that a text holds, as it is or in base64, or None. Says what, never the secret itself."""
+    found = _form_in(text)
+    if found or len(text) < 20 or _HEXADECIMAL.fullmatch(text):
+        return found
+    return next((kind for run in _BASE64.findall(text) if (kind := _form_in(_decoded(run)))), None)
+
+
+def _form_in(text: str) -> str | None:
     if not any(mark in text for mark in _MARKS):
         return None
     found = _ANY.search(text)
     return _FORMS[int(found.lastgroup[1:])][0] if found and found.lastgroup else None
+
+
+def _decoded(run: str) -> str:
+    whole = run[:-1] if len(run) % 4 == 1 else run
+    return base64.urlsafe_b64decode(whole.translate(_TO_URLSAFE) + "=" * (-len(whole) % 4)).decode("latin-1")
+
+
+def withheld(text: str) -> str:
+    """The text, or what kind of secret it holds in place of it: for what was said outside and is stored to be read."""
+    found = secret_in(text)
+    return f"withheld: it looks like a {found}" if found else text

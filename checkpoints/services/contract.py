@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from accounts.models import ClockTimestamp
+from accounts.selectors import current_data_key, sealed_body
 from checkpoints.envelope import Contract, Promise, Term
 from checkpoints.models import Commitment, Intent, Lapse, Obligation
 from checkpoints.selectors import commitments_of, obligations_of
@@ -32,9 +33,7 @@ def contract_open(
     *, run: Run, goal: str, obligations: Mapping[str, str], actor: str, commitments: Sequence[NewCommitment] = ()
 ) -> Contract:
     """Store version 1 of the goal, the obligations (step name to statement) and the commitments of a new run."""
-    Intent.objects.create(
-        run=run, version=1, goal=goal, revised_by=actor, reason="goal at start", digest=digest(goal.encode())
-    )
+    goal_store(run=run, version=1, goal=goal, actor=actor, reason="goal at start")
     for step_name, statement in obligations.items():
         Obligation.objects.create(tenant_id=run.tenant_id, run=run, statement=statement, step_name=step_name)
     commitments_accept(run=run, commitments=commitments, revision=1)
@@ -82,7 +81,7 @@ def contract_carry(
     A promise that was open there, at that revision, is open here; one that was fulfilled or released stays so. Constraints
     and assumptions that were accepted by then are carried, but for those that were withdrawn at their source since.
     """
-    Intent.objects.create(run=run, version=1, goal=goal, revised_by=actor, reason=reason, digest=digest(goal.encode()))
+    goal_store(run=run, version=1, goal=goal, actor=actor, reason=reason)
     rows = {row.step_name: row for row in obligations_of(source_id)}
     for promise in promises:
         row = rows[promise.step_name]
@@ -119,9 +118,16 @@ def obligations_carry(run_id: UUID) -> Sequence[Promise]:
 
 
 def goal_store(*, run: Run, version: int, goal: str, actor: str, reason: str) -> None:
-    """Store a revision of the goal, a first-class act with its actor and reason."""
+    """Store a version of the goal, with who set it and why. The goal itself is encrypted."""
+    key_id, plain = current_data_key(run.tenant_id), goal.encode()
     Intent.objects.create(
-        run=run, version=version, goal=goal, revised_by=actor, reason=reason, digest=digest(goal.encode())
+        run=run,
+        version=version,
+        body=sealed_body(key_id=key_id, plain=plain),
+        data_key_id=key_id,
+        revised_by=actor,
+        reason=reason,
+        digest=digest(plain),
     )
 
 

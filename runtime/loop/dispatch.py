@@ -8,6 +8,7 @@ from django.db import transaction
 
 from approvals.policies import Ruling
 from approvals.services import ruling_record, wait_consume, wait_refuse
+from checkpoints.envelope import withheld
 from checkpoints.services import SaveRefused, conflict
 from checkpoints.statements import save_params
 from checkpoints.states import Phase, Trigger
@@ -174,7 +175,7 @@ def _draft(session: Session, call: Any, tool: Tool, args: Arguments) -> None:
         raise LookupError(f"{tool.key} publishes, but drafts nothing")
     report_version_store(
         call,
-        ReportText(draft.slug, draft.title, draft.body, draft.source_calls),
+        ReportText(draft.slug, withheld(draft.title), draft.body, draft.source_calls),
         thread_id=session.run.thread_id,
         fence=session.holding.fence,
         channel=tool.publishes,

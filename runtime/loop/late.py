@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints.envelope.secrets import secret_in
+from checkpoints.envelope import withheld
 from receipts.services import Against, call_lock, contradiction_raise
 from receipts.states import AttemptOutcome, EvidenceSource, Verdict
 from runs.canonical import canonical, digest
@@ -53,13 +53,12 @@ def _late(tried: Tried) -> dict[str, Any]:
         said = {"outcome": AttemptOutcome.ERROR_FINAL, "said": tried.failed, "external_ref": None}
     else:
         said = {"outcome": AttemptOutcome.ERROR_RETRYABLE, "said": tried.retryable, "external_ref": None}
-    return {name: withheld(str(text)) if text is not None else None for name, text in said.items()}
+    return {name: _line(str(text)) if text is not None else None for name, text in said.items()}
 
 
-def withheld(text: str) -> str:
-    """One line of a text from outside, or what kind of secret it holds in place of it."""
-    found = secret_in(text)
-    return f"withheld: it looks like a {found}" if found else " ".join(text.split())[:SAID]
+def _line(text: str) -> str:
+    """One line of a text from outside."""
+    return " ".join(withheld(text).split())[:SAID]
 
 
 def against(attempt_no: int, late: dict[str, Any], raised_by: str) -> Against:

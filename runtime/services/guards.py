@@ -7,6 +7,7 @@ from uuid import UUID
 from accounts.audit import audit_append, audit_refused
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Actor, Permission
+from checkpoints.envelope import secret_in
 from checkpoints.errors import SnapshotRefused
 from checkpoints.states import NotSaved
 from runs.canonical import NotCanonical, check
@@ -33,7 +34,8 @@ def act_refusal(actor: Actor, permission: Permission, reason: str) -> Refused | 
 def text_refusal(name: str, text: str, limit: int, *, needed: bool = False, one_line: bool = False) -> Refused | None:
     """Why a text can't be stored, naming the field; None when it can.
 
-    A replacement character means that what was sent was not UTF-8: it is refused, since its reader would not see that.
+    A replacement character means that what was sent was not UTF-8: it is refused, since its reader would not see that. So
+    is a text that holds a secret (F10 c): what people write is stored to be read.
     """
     if needed and not text.strip():
         return Invalid({"field": name, "reason": "it is empty; write it in words."})
@@ -47,7 +49,13 @@ def text_refusal(name: str, text: str, limit: int, *, needed: bool = False, one_
         check(text)
     except NotCanonical as error:
         return Invalid({"field": name, "reason": str(error)})
-    return None
+    return secret_refusal(name, text)
+
+
+def secret_refusal(name: str, text: str) -> Refused | None:
+    """Why a text that is stored to be read can't be stored: it holds a secret. None when it can."""
+    found = secret_in(text)
+    return Invalid({"field": name, "reason": f"it looks like a {found}; write it without."}) if found else None
 
 
 def save_refusal(outcome: NotSaved) -> SnapshotRefused:

@@ -39,6 +39,7 @@ from runtime.services.guards import (
     audit,
     audited,
     save_refusal,
+    secret_refusal,
     text_refusal,
 )
 from runtime.services.terms import Terms, commitments_at_start, same_terms, terms_refusal
@@ -165,7 +166,12 @@ def _start_refusal(actor: Actor, wanted: StartRequest) -> str | Refused:
         refused = text_refusal(name, text, limit, needed=name == "key", one_line=name != "goal")
         if refused is not None:
             return refused
-    refused = terms_refusal(wanted.terms, agent.spec) or _price_missing(agent.spec) or _unknown_policy(wanted)
+    refused = (
+        _file_name_refusal(wanted)
+        or terms_refusal(wanted.terms, agent.spec)
+        or _price_missing(agent.spec)
+        or _unknown_policy(wanted)
+    )
     if refused is not None:
         return refused
     try:
@@ -182,6 +188,11 @@ def _unknown_policy(wanted: StartRequest) -> Invalid | None:
 
 def _policy(wanted: StartRequest) -> str:
     return wanted.recovery_policy or agents()[wanted.agent].spec.recovery_policy
+
+
+def _file_name_refusal(wanted: StartRequest) -> Refused | None:
+    refusals = (secret_refusal(f"file name of {name}", upload.filename) for name, upload in wanted.inputs.items())
+    return next((refused for refused in refusals if refused is not None), None)
 
 
 def _price_missing(spec: AgentSpec) -> PriceMissing | None:

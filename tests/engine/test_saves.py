@@ -14,8 +14,7 @@ from accounts.errors import Refused
 from accounts.selectors import sealed_body
 from checkpoints.envelope import Contract, Promise, ResultRef, Snapshot
 from checkpoints.envelope.secrets import secret_in
-from checkpoints.errors import SnapshotRefused
-from checkpoints.models import Checkpoint, SaveAttempt
+from checkpoints.models import SaveAttempt
 from checkpoints.selectors import load_head
 from checkpoints.services import prepare
 from checkpoints.statements import Candidate, Prepared
@@ -25,7 +24,6 @@ from runs.models import Refusal, Run
 from runtime import session as sessions
 from runtime.contracts import ToolContext, ToolOutcome
 from runtime.loop import drive
-from runtime.services import StartRequest, run_start
 from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import (
     At,
@@ -369,54 +367,6 @@ def stop_now(engine: Engine) -> Any:
     """A stop while the model is asked."""
     engine.stop(Run.objects.latest("created_at").id)
     return calls(("look", "z"))
-
-
-# ── secrets are nowhere ──────────────────────────────────────────────────────
-
-
-def dumped() -> str:
-    """Every row of the database as text, with the bodies opened."""
-    tables = sql(
-        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^(accounts|runs|receipts|checkpoints|approvals)_'"
-    )
-    return "\n".join(str(sql(f"SELECT t::text FROM {table} t")) for (table,) in tables)
-
-
-@pytest.mark.parametrize("act", ["start", "revise"])
-def test_a_secret_in_a_goal_is_stored_nowhere(engine: Engine, act: str) -> None:
-    goal = f"Use {KEY} to publish."
-    if act == "start":
-        outcome: Any = run_start(actor=engine.person("olga"), wanted=StartRequest("told", {}, goal=goal))
-    else:
-        outcome = engine.revise(engine.run(calls(("once", "a"))), goal)
-    assert isinstance(outcome, SnapshotRefused)
-    assert "$.contract.goal" in str(outcome)
-    assert KEY not in dumped()
-    assert KEY not in str(outcome)
-    assert not Checkpoint.objects.filter(trigger="INTENT").exists()
-
-
-def test_a_secret_in_a_snapshot_is_stored_nowhere(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F10 c: not in the body, not in the refusal, not in the row of the save."""
-    spoil(monkeypatch, Trigger.CURSOR, next_node=KEY)
-    stored: list[bytes] = []
-    monkeypatch.setattr("checkpoints.statements.sealed_body", keeping(stored))
-    run_id = engine.run(calls(("look", "a")))
-    assert saves_refused(run_id) == [("CURSOR", "NOT_SAVED", "FORBIDDEN_CONTENT")]
-    assert KEY not in dumped()
-    assert not any(KEY.encode() in plain for plain in stored)
-    assert run_now(run_id).hold_detail == "FORBIDDEN_CONTENT at $.next_node: it looks like a model provider's API key"
-
-
-def test_a_secret_in_the_name_of_a_step_is_refused_to_the_model(engine: Engine) -> None:
-    """F10 c: a reference to its result would hold it."""
-    run_id = engine.run(calls(("look", f"with {KEY}")), calls(("look", "a")))
-    told = [message["value"]["error"] for message in SCRIPT.requests[1].history if message["role"] == "tool"]
-    assert told == [
-        "the step name looks like a model provider's API key, which may not be stored; name the step without it"
-    ]
-    assert (run_now(run_id).status, SCRIPT.labels("look")) == ("COMPLETED", ["a"])
-    assert KEY not in dumped()
 
 
 def keeping(stored: list[bytes]) -> Callable[..., bytes]:

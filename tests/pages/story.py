@@ -75,13 +75,16 @@ class Story:
         self.run.save(force_insert=True)
         Lease.objects.create(run=self.run)
         Budget.objects.create(run=self.run, unit="model_calls", cap=40, spent=5, reserved=1)
+        key_id = current_data_key(self.tenant.id)
+        goal = b"Compare the holdings of ARKK and ARKW and publish the overlap on the wiki."
         Intent.objects.create(
             run=self.run,
             version=1,
-            goal="Compare the holdings of ARKK and ARKW and publish the overlap on the wiki.",
+            body=sealed_body(key_id=key_id, plain=goal),
+            data_key_id=key_id,
             revised_by=STARTER,
             reason="start",
-            digest=digest(b"goal"),
+            digest=digest(goal),
             at=self.start,
         )
         self.move(0, None, "QUEUED", "ADMITTED", STARTER)
