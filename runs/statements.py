@@ -29,7 +29,8 @@ fence AS (
     WHERE l.run_id = %(run)s AND l.owner = %(owner)s AND l.fence = %(fence)s AND l.expires_at > clock_timestamp()
     FOR NO KEY UPDATE)"""
 
-# A budget without a cap has no room to run out of: `room` is unknown, so it is never short.
+# A budget without a cap has no room to run out of: `room` is unknown, so it is never short. Only what is reserved from is
+# locked: whoever writes a budget holds the lease's row first, so nobody waits crosswise.
 # Facts may always be written under the fence; new work needs `go` as well. `start` is False where the worker drains; `news`
 # is what a worker that asks the model has read, or null: news that it has not read keep it from asking (ruling 33).
 GO = """
@@ -37,8 +38,8 @@ want AS (
     SELECT w.unit, w.reserve, w.release, w.spend, w.hold
     FROM jsonb_to_recordset(%(budget)s::jsonb) AS w(unit text, reserve bigint, release bigint, spend bigint, hold bigint)),
 purse AS (
-    SELECT b.id, b.unit, b.cap, b.cap - b.reserved - b.held_unknown - b.spent AS room FROM runs_budget b, fence
-    WHERE b.run_id = fence.run_id ORDER BY b.unit FOR NO KEY UPDATE OF b),
+    SELECT b.id, b.unit, b.cap, b.cap - b.reserved - b.held_unknown - b.spent AS room FROM runs_budget b, fence, want
+    WHERE b.run_id = fence.run_id AND b.unit = want.unit AND want.reserve > 0 ORDER BY b.unit FOR NO KEY UPDATE OF b),
 short AS (
     SELECT want.unit, want.reserve AS wanted, purse.room + want.release - want.spend - want.hold AS room, purse.cap
     FROM want LEFT JOIN purse USING (unit)
@@ -54,13 +55,15 @@ budgeted AS (
     UPDATE runs_budget b
     SET reserved = b.reserved - want.release + CASE WHEN EXISTS (SELECT FROM go) THEN want.reserve ELSE 0 END,
         spent = b.spent + want.spend, held_unknown = b.held_unknown + want.hold
-    FROM want, purse, done WHERE b.id = purse.id AND want.unit = purse.unit RETURNING b.id),
+    FROM want, done WHERE b.run_id = done.run_id AND b.unit = want.unit RETURNING b.id),
 entered AS (
-    INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount)
-    SELECT done.run_id, e.unit, e.receipt, e.attempt, e.kind, e.amount
+    INSERT INTO runs_budgetentry (run_id, receipt_id, attempt_no, kind, model_calls, tool_calls, tokens, usd_micros,
+        wall_ms)
+    SELECT done.run_id, e.receipt, e.attempt, e.kind, e.model_calls, e.tool_calls, e.tokens, e.usd_micros, e.wall_ms
     FROM jsonb_to_recordset(%(entries)s::jsonb)
-         AS e(unit text, receipt uuid, attempt int, kind text, amount bigint), done
-    WHERE e.kind <> 'RESERVE' OR EXISTS (SELECT FROM go) RETURNING id)"""
+         AS e(receipt uuid, attempt int, kind text, model_calls bigint, tool_calls bigint, tokens bigint,
+              usd_micros bigint, wall_ms bigint), done
+    WHERE e.kind <> 'RESERVE' OR EXISTS (SELECT FROM go) RETURNING receipt_id)"""
 
 ARTIFACT = """
 kept AS (
@@ -71,7 +74,7 @@ kept AS (
 
 @dataclass
 class Purse:
-    """The budget movements of one step, summed per unit since a row is updated once in a statement."""
+    """The budget movements of one step, each an entry, and summed per unit since a row is updated once in a statement."""
 
     moves: dict[str, Counter[str]] = field(default_factory=dict)
     entries: list[dict[str, Any]] = field(default_factory=list)
@@ -93,10 +96,8 @@ class Purse:
     def _add(
         self, receipt: UUID, attempt: int, amounts: dict[str, int], kind: str, columns: dict[str, dict[str, int]]
     ) -> "Purse":
-        for unit, amount in amounts.items():
-            self.entries.append(
-                {"unit": unit, "receipt": str(receipt), "attempt": attempt, "kind": kind, "amount": amount}
-            )
+        if amounts:
+            self.entries.append({"receipt": str(receipt), "attempt": attempt, "kind": kind, **amounts})
         for column, per_unit in columns.items():
             for unit, amount in per_unit.items():
                 self.moves.setdefault(unit, Counter())[column] += amount

@@ -51,25 +51,48 @@ class Budget(models.Model):
 
 
 class BudgetEntry(models.Model):
-    """One movement of a budget, for one attempt of one receipt."""
+    """One movement of a budget, for one attempt of one receipt: how much of each unit it moves; null for units left alone."""
 
-    run = models.ForeignKey(Run, on_delete=models.PROTECT)
-    unit = models.CharField(max_length=16)
+    pk = models.CompositePrimaryKey("receipt_id", "attempt_no", "kind")
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, db_index=False)
     receipt_id = models.UUIDField()
     attempt_no = models.IntegerField()
     kind = models.CharField(max_length=16)
-    amount = models.BigIntegerField()
+    model_calls = models.BigIntegerField(null=True)
+    tool_calls = models.BigIntegerField(null=True)
+    tokens = models.BigIntegerField(null=True)
+    usd_micros = models.BigIntegerField(null=True)
+    wall_ms = models.BigIntegerField(null=True)
     at = models.DateTimeField(db_default=ClockTimestamp())
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["receipt_id", "attempt_no", "unit", "kind"], name="budget_entry_once"),
             one_of("kind", list(BudgetEntryKind), "budget_entry_kind_known"),
+            models.CheckConstraint(
+                condition=Q(model_calls__isnull=False)
+                | Q(tool_calls__isnull=False)
+                | Q(tokens__isnull=False)
+                | Q(usd_micros__isnull=False)
+                | Q(wall_ms__isnull=False),
+                name="budget_entry_moves_something",
+            ),
         ]
         triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.amount} {self.unit}"
+        return f"{self.kind} {self.amounts}"
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        """What it moves, by unit."""
+        columns = {
+            BudgetUnit.MODEL_CALLS: self.model_calls,
+            BudgetUnit.TOOL_CALLS: self.tool_calls,
+            BudgetUnit.TOKENS: self.tokens,
+            BudgetUnit.USD_MICROS: self.usd_micros,
+            BudgetUnit.WALL_MS: self.wall_ms,
+        }
+        return {str(unit): amount for unit, amount in columns.items() if amount is not None}
 
 
 class Message(models.Model):

@@ -4,16 +4,17 @@ The hot path does the first two in its own statement (runs.statements); what is 
 function runs in the caller's transaction, with the run locked.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
-from django.db import connection
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import BigIntegerField, Exists, F, OuterRef, QuerySet, Value
 
 from runs.models import Budget, BudgetEntry, Run
 from runs.states import ALWAYS_COUNTED, ENDED_RUN, BudgetEntryKind
+
+_CLOSING = (BudgetEntryKind.SETTLE, BudgetEntryKind.RELEASE)
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,8 @@ def budget_reserve(
     short = [found for unit, wanted in sorted(amounts.items()) if (found := _shortage(rows.get(unit), unit, wanted))]
     if short:
         return short
-    for unit, wanted in sorted(amounts.items()):
-        BudgetEntry.objects.create(
-            run_id=run_id,
-            unit=unit,
-            receipt_id=receipt_id,
-            attempt_no=attempt_no,
-            kind=BudgetEntryKind.RESERVE,
-            amount=wanted,
-        )
-        rows[unit].reserved += wanted
-        rows[unit].save(update_fields=["reserved"])
+    _enter(run_id, receipt_id, attempt_no, {BudgetEntryKind.RESERVE: amounts})
+    _move(run_id, reserved=amounts)
     return []
 
 
@@ -67,33 +59,18 @@ def _shortage(budget: Budget | None, unit: str, wanted: int) -> Shortage | None:
     return Shortage(unit, wanted, budget.room, budget.cap)
 
 
-_SETTLE = """
-WITH reserved AS (
-    SELECT e.unit, e.amount FROM runs_budgetentry e
-    WHERE e.receipt_id = %(receipt)s AND e.attempt_no = %(attempt)s AND e.kind = 'RESERVE' AND NOT EXISTS (
-        SELECT FROM runs_budgetentry done WHERE done.receipt_id = e.receipt_id AND done.attempt_no = e.attempt_no
-        AND done.unit = e.unit AND done.kind IN ('SETTLE', 'RELEASE', 'HOLD_UNKNOWN'))),
-closed AS (
-    SELECT r.unit, r.amount AS reserved, u.amount AS used
-    FROM reserved r LEFT JOIN jsonb_to_recordset(%(used)s::jsonb) AS u(unit text, amount bigint) USING (unit)),
-entered AS (
-    INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount)
-    SELECT %(run)s, c.unit, %(receipt)s, %(attempt)s, k.kind, k.amount FROM closed c CROSS JOIN LATERAL (VALUES
-        ('SETTLE', c.used), ('OVERRUN', nullif(greatest(c.used - c.reserved, 0), 0)),
-        ('RELEASE', CASE WHEN c.used IS NULL THEN c.reserved END)) AS k(kind, amount)
-    WHERE k.amount IS NOT NULL RETURNING id)
-UPDATE runs_budget b SET reserved = b.reserved - c.reserved, spent = b.spent + coalesce(c.used, 0)
-FROM closed c WHERE b.run_id = %(run)s AND b.unit = c.unit"""
-
-
 def budget_settle(*, run_id: UUID, receipt_id: UUID, attempt_no: int, used: Mapping[str, int]) -> None:
     """Turn a reservation into what was used, by unit; units that are not named are given back.
 
     Usage beyond the reservation counts in full, with an OVERRUN entry for the part that nobody had reserved.
     """
-    rows = json.dumps([{"unit": unit, "amount": amount} for unit, amount in used.items()])
-    with connection.cursor() as cursor:
-        cursor.execute(_SETTLE, {"run": run_id, "receipt": receipt_id, "attempt": attempt_no, "used": rows})
+    reserved = _reserved(receipt_id, attempt_no)
+    spent = {unit: amount for unit, amount in used.items() if unit in reserved}
+    beyond = {unit: amount - reserved[unit] for unit, amount in spent.items() if amount > reserved[unit]}
+    back = {unit: amount for unit, amount in reserved.items() if unit not in spent}
+    moved = {BudgetEntryKind.SETTLE: spent, BudgetEntryKind.OVERRUN: beyond, BudgetEntryKind.RELEASE: back}
+    _enter(run_id, receipt_id, attempt_no, moved)
+    _move(run_id, reserved=_less(reserved), spent=spent)
 
 
 def children_settle(run_id: UUID) -> None:
@@ -120,35 +97,54 @@ def budget_release(*, run_id: UUID, receipt_id: UUID, attempt_no: int) -> None:
 
 def budget_hold_unknown(*, run_id: UUID, receipt_id: UUID, attempt_no: int) -> None:
     """Hold what an attempt without an answer had reserved: it may have been used."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "WITH entry AS (INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount) "
-            "SELECT run_id, unit, receipt_id, attempt_no, 'HOLD_UNKNOWN', amount FROM runs_budgetentry "
-            "WHERE receipt_id = %s AND attempt_no = %s AND kind = 'RESERVE' ON CONFLICT DO NOTHING "
-            "RETURNING unit, amount) "
-            "UPDATE runs_budget b SET reserved = b.reserved - entry.amount, "
-            "held_unknown = b.held_unknown + entry.amount FROM entry WHERE b.run_id = %s AND b.unit = entry.unit",
-            [receipt_id, attempt_no, run_id],
-        )
+    reserved = _reserved(receipt_id, attempt_no)
+    _enter(run_id, receipt_id, attempt_no, {BudgetEntryKind.HOLD_UNKNOWN: reserved})
+    _move(run_id, reserved=_less(reserved), held_unknown=reserved)
 
 
 def budget_settle_held(*, run_id: UUID, receipt_id: UUID, last_attempt: int, spent: bool) -> None:
     """Turn what is held for the unanswered attempts of a receipt, up to the last one that a verdict is about, into spent
     or free. A verdict says of all of them whether the call happened, not which of them did it.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "WITH entry AS (INSERT INTO runs_budgetentry (run_id, unit, receipt_id, attempt_no, kind, amount) "
-            "SELECT run_id, unit, receipt_id, attempt_no, %(kind)s::text, amount FROM runs_budgetentry held "
-            "WHERE receipt_id = %(receipt)s AND attempt_no <= %(last)s AND kind = 'HOLD_UNKNOWN' AND NOT EXISTS ("
-            "SELECT FROM runs_budgetentry done WHERE done.receipt_id = held.receipt_id AND done.unit = held.unit "
-            "AND done.attempt_no = held.attempt_no AND done.kind IN ('SETTLE', 'RELEASE')) RETURNING unit, amount), "
-            "sums AS (SELECT unit, sum(amount) AS amount FROM entry GROUP BY unit) "
-            "UPDATE runs_budget b SET held_unknown = b.held_unknown - sums.amount, "
-            "spent = b.spent + CASE WHEN %(kind)s::text = 'SETTLE' THEN sums.amount ELSE 0 END "
-            "FROM sums WHERE b.run_id = %(run)s AND b.unit = sums.unit",
-            {"kind": "SETTLE" if spent else "RELEASE", "receipt": receipt_id, "last": last_attempt, "run": run_id},
-        )
+    kind = BudgetEntryKind.SETTLE if spent else BudgetEntryKind.RELEASE
+    of_receipt = BudgetEntry.objects.filter(receipt_id=receipt_id, attempt_no__lte=last_attempt)
+    closed = of_receipt.filter(kind__in=_CLOSING).values("attempt_no")
+    for entry in of_receipt.filter(kind=BudgetEntryKind.HOLD_UNKNOWN).exclude(attempt_no__in=closed):
+        _enter(run_id, receipt_id, entry.attempt_no, {kind: entry.amounts})
+        _move(run_id, held_unknown=_less(entry.amounts), spent=entry.amounts if spent else {})
+
+
+def _reserved(receipt_id: UUID, attempt_no: int) -> dict[str, int]:
+    """What an attempt has reserved and neither used, given back nor left unknown, by unit."""
+    of_attempt = BudgetEntry.objects.filter(receipt_id=receipt_id, attempt_no=attempt_no)
+    entries = {entry.kind: entry.amounts for entry in of_attempt}
+    if entries.keys() & {*_CLOSING, BudgetEntryKind.HOLD_UNKNOWN}:
+        return {}
+    return entries.get(BudgetEntryKind.RESERVE, {})
+
+
+def _enter(run_id: UUID, receipt_id: UUID, attempt_no: int, moved: Mapping[BudgetEntryKind, Mapping[str, int]]) -> None:
+    """Enter the movements of an attempt, one entry each; a movement of nothing has none."""
+    key: dict[str, Any] = {"run_id": run_id, "receipt_id": receipt_id, "attempt_no": attempt_no}
+    BudgetEntry.objects.bulk_create(
+        BudgetEntry(**key, kind=kind, **amounts) for kind, amounts in moved.items() if amounts
+    )
+
+
+def _move(run_id: UUID, **moves: Mapping[str, int]) -> None:
+    """Add amounts by unit to columns of a run's budgets, in the order of the units."""
+    for unit in sorted({unit for amounts in moves.values() for unit in amounts}):
+        added = {column: F(column) + _bigint(amounts.get(unit, 0)) for column, amounts in moves.items()}
+        Budget.objects.filter(run_id=run_id, unit=unit).update(**added)
+
+
+def _bigint(amount: int) -> Value:
+    """An amount as the columns hold it: Django would send a bare number as one of four bytes."""
+    return Value(amount, output_field=BigIntegerField())
+
+
+def _less(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {unit: -amount for unit, amount in amounts.items()}
 
 
 def budget_lock(*, run_id: UUID, unit: str) -> Budget | None:

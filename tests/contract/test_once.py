@@ -171,7 +171,7 @@ def test_a_call_is_sent_once_per_attempt(worker: Worker) -> None:
     worker.turn_with(call)
     assert worker.dispatch(call).started == 1
     worker.tries[call.id] = 0
-    assert "budget_entry_once" in refused(lambda: worker.dispatch_again(call, sources=("DISPATCHED",)))
+    assert "runs_budgetentry_pkey" in refused(lambda: worker.dispatch_again(call, sources=("DISPATCHED",)))
     worker.tries[call.id] = 5
     assert worker.dispatch_again(call, sources=("DISPATCHED",)).started is None
     assert stored(call).attempts == 1

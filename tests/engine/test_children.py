@@ -69,8 +69,8 @@ def child_of(run_id: UUID) -> Run:
 
 
 def entries(run_id: UUID, receipt_id: UUID) -> list[tuple[str, str, int]]:
-    rows = BudgetEntry.objects.filter(run_id=run_id, receipt_id=receipt_id).order_by("kind", "unit")
-    return [(row.kind, row.unit, row.amount) for row in rows]
+    rows = BudgetEntry.objects.filter(run_id=run_id, receipt_id=receipt_id).order_by("kind")
+    return [(row.kind, unit, amount) for row in rows for unit, amount in sorted(row.amounts.items())]
 
 
 def reserved(run_id: UUID) -> dict[str, int]:

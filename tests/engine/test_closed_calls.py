@@ -38,7 +38,7 @@ def test_the_result_of_a_call_that_is_not_open_moves_no_head(engine: Engine) -> 
     assert (run.status, run.hold_reason) == ("HELD", "UNCERTAIN_CALL")
     assert not Result.objects.filter(tool_call=call).exists() and not Effect.objects.filter(tool_call=call).exists()
     assert late_answers(run_id) == [(call.id, "ref-too late")]
-    kinds = BudgetEntry.objects.filter(receipt_id=call.id, unit="tool_calls").values_list("kind", flat=True)
+    kinds = BudgetEntry.objects.filter(receipt_id=call.id).values_list("kind", flat=True)
     assert sorted(kinds) == ["HOLD_UNKNOWN", "RESERVE"]
     assert broken_invariants() == {}
 

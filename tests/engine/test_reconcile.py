@@ -48,7 +48,7 @@ def call(engine: Engine) -> ToolCall:
 
 
 def entries(call: ToolCall) -> list[tuple[int, str]]:
-    rows = BudgetEntry.objects.filter(receipt_id=call.id).order_by("id")
+    rows = BudgetEntry.objects.filter(receipt_id=call.id).order_by("at", "kind")
     return list(rows.values_list("attempt_no", "kind"))
 
 

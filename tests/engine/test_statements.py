@@ -252,7 +252,9 @@ def test_a_result_is_stored_where_the_next_turn_may_not_be_asked(
     assert (call.status, Result.objects.get(tool_call=call).ok) == ("SUCCEEDED", True)
     assert "TOOL_RESULT_RECORDED" in phases(run_id)
     assert not ModelCall.objects.filter(run_id=run_id, turn_no=2).exists()
-    assert list(BudgetEntry.objects.filter(receipt_id=call.id, attempt_no=2).values_list("kind", flat=True)) == [
+    assert list(
+        BudgetEntry.objects.filter(receipt_id=call.id, attempt_no=2).order_by("at").values_list("kind", flat=True)
+    ) == [
         "RESERVE",
         "SETTLE",
     ]

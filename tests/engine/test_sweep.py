@@ -82,5 +82,5 @@ def test_a_verdict_settles_what_is_held_for_every_unanswered_attempt(
     engine.reconcile(call, verdict, then)
     budget = run_now(run_id).budgets.get(unit="tool_calls")
     assert (budget.held_unknown, budget.reserved, budget.spent) == (0, 0, spent)
-    entries = BudgetEntry.objects.filter(receipt_id=call.id).order_by("attempt_no", "id")
+    entries = BudgetEntry.objects.filter(receipt_id=call.id).order_by("attempt_no", "at")
     assert [entry.kind for entry in entries] == ["RESERVE", "HOLD_UNKNOWN", kind] * 8

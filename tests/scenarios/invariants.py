@@ -97,13 +97,18 @@ INVARIANTS: dict[str, str] = {
           AND t.attempts > 0
         GROUP BY 1, 2 HAVING count(*) > 1""",
     "budget columns are the sums of their entries": """
-        WITH attempt AS (
+        WITH entry AS (
+            SELECT e.run_id, u.unit, e.receipt_id, e.attempt_no, e.kind, u.amount
+            FROM runs_budgetentry e CROSS JOIN LATERAL (VALUES
+                ('model_calls', e.model_calls), ('tool_calls', e.tool_calls), ('tokens', e.tokens),
+                ('usd_micros', e.usd_micros), ('wall_ms', e.wall_ms)) AS u(unit, amount) WHERE u.amount IS NOT NULL),
+        attempt AS (
             SELECT run_id, unit, receipt_id, attempt_no,
                 coalesce(sum(amount) FILTER (WHERE kind = 'RESERVE'), 0) AS reserved,
                 coalesce(sum(amount) FILTER (WHERE kind = 'HOLD_UNKNOWN'), 0) AS held,
                 coalesce(sum(amount) FILTER (WHERE kind = 'SETTLE'), 0) AS spent,
                 bool_or(kind IN ('SETTLE', 'RELEASE')) AS closed, bool_or(kind = 'HOLD_UNKNOWN') AS unknown
-            FROM runs_budgetentry GROUP BY 1, 2, 3, 4),
+            FROM entry GROUP BY 1, 2, 3, 4),
         summed AS (
             SELECT run_id, unit, coalesce(sum(reserved) FILTER (WHERE NOT closed AND NOT unknown), 0) AS reserved,
                 coalesce(sum(held) FILTER (WHERE NOT closed), 0) AS held, sum(spent) AS spent

@@ -76,8 +76,8 @@ class Records:
 
     def budget(self, receipt: ToolCall | ModelCall, unit: str = "tool_calls") -> list[tuple[int, str, int]]:
         """(attempt, kind, amount) of every movement for one receipt."""
-        rows = BudgetEntry.objects.filter(receipt_id=receipt.id, unit=unit).order_by("id")
-        return list(rows.values_list("attempt_no", "kind", "amount"))
+        rows = BudgetEntry.objects.filter(receipt_id=receipt.id, **{f"{unit}__isnull": False}).order_by("at", "kind")
+        return list(rows.values_list("attempt_no", "kind", unit))
 
     @property
     def reports(self) -> list[tuple[int, str, str]]:

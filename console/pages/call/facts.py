@@ -107,7 +107,7 @@ class CallFacts:
 
     @cached_property
     def budget(self) -> list[BudgetEntry]:
-        return list(BudgetEntry.objects.filter(receipt_id=self.call.id).order_by("id"))
+        return list(BudgetEntry.objects.filter(receipt_id=self.call.id).order_by("at", "kind"))
 
     @cached_property
     def holders(self) -> Sequence[Holder]:

@@ -13,7 +13,6 @@ from console.pages.call.facts import CallFacts
 from console.templatetags.signalbox import age, effect, exact, left, person, state_chip, when
 from receipts.models import Result
 from receipts.states import CallStatus
-from runs.models import BudgetEntry
 from runs.states import BudgetEntryKind, BudgetUnit
 
 MOVED = {
@@ -126,24 +125,28 @@ def _last_outcome(facts: CallFacts) -> str:
 
 def _budget(facts: CallFacts) -> tuple[str, str]:
     """What the newest attempt has of the run's budget: reserved, held back, spent or given back."""
-    calls = [entry for entry in facts.budget if entry.unit == BudgetUnit.TOOL_CALLS]
-    newest = [entry for entry in calls if entry.attempt_no == facts.call.attempts]
-    if not newest:
+    moved = [
+        (entry.amounts[BudgetUnit.TOOL_CALLS], entry.kind)
+        for entry in facts.budget
+        if entry.attempt_no == facts.call.attempts and BudgetUnit.TOOL_CALLS in entry.amounts
+    ]
+    if not moved:
         return "nothing", ""
-    entry = newest[-1]
-    return _amount(entry), MOVED[BudgetEntryKind(entry.kind)]
+    count, kind = moved[-1]
+    return _amount(BudgetUnit.TOOL_CALLS, count), MOVED[BudgetEntryKind(kind)]
 
 
-def _amount(entry: BudgetEntry) -> str:
-    if entry.unit in (BudgetUnit.USD_MICROS, BudgetUnit.WALL_MS):
-        return amount(entry.unit, entry.amount)
-    unit = NAMES[BudgetUnit(entry.unit)]
-    return f"{entry.amount} {unit.removesuffix('s') if entry.amount == 1 else unit}"
+def _amount(unit: str, moved: int) -> str:
+    if unit in (BudgetUnit.USD_MICROS, BudgetUnit.WALL_MS):
+        return amount(unit, moved)
+    name = NAMES[BudgetUnit(unit)]
+    return f"{moved} {name.removesuffix('s') if moved == 1 else name}"
 
 
 def budget_lines(facts: CallFacts) -> list[tuple[datetime, str]]:
     """Every movement of the run's budget for this call, in order."""
     return [
-        (entry.at, f"attempt {entry.attempt_no}: {_amount(entry)} {MOVED[BudgetEntryKind(entry.kind)]}")
+        (entry.at, f"attempt {entry.attempt_no}: {_amount(unit, moved)} {MOVED[BudgetEntryKind(entry.kind)]}")
         for entry in facts.budget
+        for unit, moved in entry.amounts.items()
     ]
