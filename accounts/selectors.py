@@ -14,6 +14,7 @@ from django.utils.crypto import constant_time_compare
 from accounts.codec import NONCE_BYTES, seal, unseal, wrapping_key
 from accounts.errors import NotFound
 from accounts.models import ApiToken, AuditEvent, DataKey, Membership, User
+from accounts.statements import fetch
 from accounts.states import Actor, Permission, permissions_of
 
 
@@ -44,6 +45,11 @@ def actor_named(*, username: str, door: str) -> Actor:
     return actor_of(user=user, door=door)
 
 
+_ROLES_KEPT = """
+SELECT m.roles FROM accounts_membership m JOIN accounts_user u ON u.id = m.user_id
+WHERE m.tenant_id = %(tenant)s AND u.username = %(username)s AND u.is_active FOR SHARE"""
+
+
 def still_may(*, tenant_id: UUID, label: str, permission: Permission) -> bool:
     """True while the person that a record names (`person:NAME`) is an active member who holds the permission (guard 10).
 
@@ -52,12 +58,8 @@ def still_may(*, tenant_id: UUID, label: str, permission: Permission) -> bool:
     kind, _, username = label.partition(":")
     if kind != "person":
         return False
-    found = Membership.objects.raw(
-        "SELECT m.* FROM accounts_membership m JOIN accounts_user u ON u.id = m.user_id "
-        "WHERE m.tenant_id = %s AND u.username = %s AND u.is_active FOR SHARE",
-        [tenant_id, username],
-    )
-    return any(permission in permissions_of(frozenset(membership.roles)) for membership in found)
+    found = fetch(_ROLES_KEPT, {"tenant": tenant_id, "username": username})
+    return any(permission in permissions_of(frozenset(roles)) for (roles,) in found)
 
 
 def token_by_digest(digest: str) -> ApiToken | None:
@@ -101,7 +103,9 @@ def data_key(key_id: UUID) -> bytes:
 
 def current_data_key(tenant_id: UUID) -> UUID:
     """The id of the key that new bodies of a tenant are sealed with."""
-    return DataKey.objects.values_list("id", flat=True).get(tenant_id=tenant_id, retired_at=None)
+    key = "SELECT id FROM accounts_datakey WHERE tenant_id = %(tenant)s AND retired_at IS NULL"
+    found: UUID = fetch(key, {"tenant": tenant_id})[0][0]
+    return found
 
 
 def sealed_body(*, key_id: UUID, plain: bytes) -> bytes:

@@ -12,6 +12,7 @@ from django.db.models import Subquery
 from accounts.codec import BodyChanged
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
+from accounts.statements import stored_rows
 from accounts.states import Actor
 from checkpoints.envelope import (
     Parts,
@@ -238,12 +239,12 @@ def head_of(run_id: UUID) -> Head:
 
 def obligations_of(run_id: UUID) -> Sequence[Obligation]:
     """The obligations of a run, in the order in which they were promised."""
-    return list(Obligation.objects.filter(run_id=run_id).order_by("promised_at", "id"))
+    return stored_rows(Obligation, "run_id = %(run)s ORDER BY promised_at, id", {"run": run_id})
 
 
 def commitments_of(run_id: UUID) -> Sequence[Commitment]:
     """The constraints and assumptions of a run, in the order in which they were accepted."""
-    return list(Commitment.objects.filter(run_id=run_id).order_by("accepted_at", "id"))
+    return stored_rows(Commitment, "run_id = %(run)s ORDER BY accepted_at, id", {"run": run_id})
 
 
 def withdrawn_commitment(run_id: UUID) -> Commitment | None:
@@ -251,9 +252,7 @@ def withdrawn_commitment(run_id: UUID) -> Commitment | None:
 
     In a transaction it keeps every commitment of the run as it is until the commit (ruling 35).
     """
-    rows = Commitment.objects.raw(
-        "SELECT * FROM checkpoints_commitment WHERE run_id = %s ORDER BY withdrawn_at, id FOR SHARE", [run_id]
-    )
+    rows = stored_rows(Commitment, "run_id = %(run)s ORDER BY withdrawn_at, id FOR SHARE", {"run": run_id})
     return next((row for row in rows if row.status == CommitmentStatus.WITHDRAWN), None)
 
 

@@ -9,6 +9,7 @@ from accounts.keys import new_id
 from accounts.selectors import sealed_body
 from checkpoints.envelope import Parts, Snapshot
 from checkpoints.states import Encoding, Trigger
+from runs.statements import joined
 
 # Where new work may or may not start, the phase and so the digest differ. Both are prepared; `go` picks one. `stands` is
 # named by the joined statement: the fence, and what else has to hold for the revision to be true.
@@ -33,6 +34,16 @@ saved AS (
     SELECT c.id, %(tenant)s, done.run_id, %(ck_revision)s, %(ck_parent)s, %(ck_format)s, c.phase, c.node, c.reason,
         c.save_id, done.fence, %(ck_intent)s, c.digest, c.encoding, c.body, %(data_key)s, c.bytes
     FROM candidate c, done RETURNING id)"""
+
+# The save of whoever has locked lease and head in an earlier statement of the transaction.
+SAVE_LOCKED = joined(
+    """
+fence AS (SELECT %(run)s::uuid AS run_id, %(fence)s::bigint AS fence),
+stands AS (SELECT fence.run_id FROM fence),
+go AS (SELECT FROM fence)""",
+    SAVE,
+    select="SELECT count(*) FROM saved",
+)
 
 TASK_WRITE = """
 task_written AS (

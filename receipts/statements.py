@@ -134,6 +134,10 @@ asked_try AS (
     SELECT asked.id, asked.attempts, asking.fence, clock_timestamp() + %(ask_timeout)s * interval '1 second', 'agent'
     FROM asked, asking RETURNING attempt_no)"""
 
+READS_RELEASED = """
+UPDATE receipts_toolcall SET blocking = false
+WHERE run_id = %(run)s AND status = 'UNCERTAIN' AND effect_class = 'READ_ONLY'"""
+
 
 @dataclass(frozen=True)
 class NewCall:

@@ -9,10 +9,12 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F
 
+from accounts.statements import fetch, stored_row, stored_rows
 from runs.faults import reach
 from runs.live import hint_changed
 from runs.models import Lease, Run, RunTransition
-from runs.states import Holding, RunStatus
+from runs.statements import ACQUIRE, fence_params
+from runs.states import Holding
 
 
 def lease_acquire(*, run_id: UUID, owner: str, lock_key: int | None = None) -> Holding | None:
@@ -22,28 +24,15 @@ def lease_acquire(*, run_id: UUID, owner: str, lock_key: int | None = None) -> H
     recorded as a transition. Called by workers only (T16: the lease comes before the authoritative read). `lock_key` is the
     advisory lock that the caller's process holds while it lives.
     """
+    wanted = {"run": run_id, "owner": owner, "lock_key": lock_key, "ttl": settings.LEASE_TTL_SECONDS}
     with transaction.atomic():
-        lease = _lock_takeable(run_id)
-        if lease is None:
+        taken = fetch(ACQUIRE, wanted)
+        if not taken:
             return None
-        run = Run.objects.select_for_update(no_key=True).get(id=run_id)
-        if run.status not in (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.STOPPING) or _still_to_come(run.due_at):
-            return None
-        takeover = run.status != RunStatus.QUEUED
-        _take(run_id, owner, lock_key)
-        status = RunStatus.RUNNING if run.status == RunStatus.QUEUED else RunStatus(run.status)
-        Run.objects.filter(id=run_id).update(status=status, due_at=None, takeovers=run.takeovers + int(takeover))
-        RunTransition.objects.create(
-            run_id=run_id,
-            from_status=run.status,
-            to_status=status,
-            cause="TAKEOVER" if takeover else "ACQUIRED",
-            actor=f"worker:{owner}",
-            fence=lease.fence + 1,
-        )
-        hint_changed(tenant_id=run.tenant_id, run_id=run_id)
+        tenant_id, fence, takeover = taken[0]
+        hint_changed(tenant_id=tenant_id, run_id=run_id)
         reach("inside_acquire_tx", "TAKEOVER" if takeover else "ACQUIRED")
-    return Holding(run.tenant_id, run_id, owner, lease.fence + 1, takeover)
+    return Holding(tenant_id, run_id, owner, fence, takeover)
 
 
 def _still_to_come(moment: datetime | None) -> bool:
@@ -53,25 +42,6 @@ def _still_to_come(moment: datetime | None) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT %s::timestamptz > clock_timestamp()", [moment])
         return bool(cursor.fetchone()[0])
-
-
-def _lock_takeable(run_id: UUID) -> Lease | None:
-    found = Lease.objects.raw(
-        "SELECT * FROM runs_lease WHERE run_id = %s AND (owner IS NULL OR expires_at <= clock_timestamp()) "
-        "FOR NO KEY UPDATE",
-        [run_id],
-    )
-    return next(iter(found), None)
-
-
-def _take(run_id: UUID, owner: str, lock_key: int | None) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE runs_lease SET fence = fence + 1, owner = %s, acquired_at = clock_timestamp(), "
-            "renewed_at = clock_timestamp(), expires_at = clock_timestamp() + %s * interval '1 second', lock_key = %s "
-            "WHERE run_id = %s",
-            [owner, settings.LEASE_TTL_SECONDS, lock_key, run_id],
-        )
 
 
 def lease_renew(holding: Holding) -> tuple[bool, bool]:
@@ -120,17 +90,17 @@ def lease_given_back(holding: Holding) -> bool:
     return Lease.objects.filter(run_id=holding.run_id, fence=holding.fence, owner=None).exists()
 
 
+_HELD = (
+    "run_id = %(run)s AND owner = %(owner)s AND fence = %(fence)s AND expires_at > clock_timestamp() FOR NO KEY UPDATE"
+)
+
+
 def lease_lock(holding: Holding) -> Lease | None:
     """Lock the lease row and prove that it is held under this fence. None means: write nothing.
 
     First in every transaction of a worker (rule 3 of model.md). The caller reads `stop_requested` from the row.
     """
-    found = Lease.objects.raw(
-        "SELECT * FROM runs_lease WHERE run_id = %s AND owner = %s AND fence = %s "
-        "AND expires_at > clock_timestamp() FOR NO KEY UPDATE",
-        [holding.run_id, holding.owner, holding.fence],
-    )
-    return next(iter(found), None)
+    return next(iter(stored_rows(Lease, _HELD, fence_params(holding))), None)
 
 
 def lease_expired(holding: Holding) -> bool:
@@ -146,7 +116,7 @@ def lease_expired(holding: Holding) -> bool:
 
 def lease_lock_any(run_id: UUID) -> Lease:
     """Lock the lease row for a person's act, whoever holds it."""
-    return Lease.objects.select_for_update(no_key=True).get(run_id=run_id)
+    return stored_row(Lease, "run_id = %(run)s FOR NO KEY UPDATE", {"run": run_id})
 
 
 def lease_tell(run_id: UUID) -> None:
@@ -156,7 +126,8 @@ def lease_tell(run_id: UUID) -> None:
 
 def lease_news(run_id: UUID) -> int:
     """How often a run was told something."""
-    return Lease.objects.values_list("news", flat=True).get(run_id=run_id)
+    news: int = fetch("SELECT news FROM runs_lease WHERE run_id = %(run)s", {"run": run_id})[0][0]
+    return news
 
 
 def lease_release(run_id: UUID) -> None:

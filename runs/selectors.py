@@ -11,6 +11,7 @@ from django.db.models import Count, Max, QuerySet
 
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
+from accounts.statements import fetch
 from accounts.states import Actor, Permission
 from runs.models import (
     AgentVersion,
@@ -82,8 +83,9 @@ def child_of_lineage(*, run: Run, child_id: UUID) -> Run | None:
 
 def live_children(run_id: UUID) -> list[UUID]:
     """The children of a run that have not ended."""
-    children = Run.objects.filter(parent_run_id=run_id, status__in=sorted(LIVE_RUN))
-    return list(children.order_by("created_at").values_list("id", flat=True))
+    live = {"run": run_id, "live": sorted(LIVE_RUN)}
+    children = "SELECT id FROM runs_run WHERE parent_run_id = %(run)s AND status = ANY(%(live)s) ORDER BY created_at"
+    return [id for (id,) in fetch(children, live)]
 
 
 def children_to_stop(limit: int = 200) -> list[tuple[UUID, UUID]]:

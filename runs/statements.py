@@ -7,21 +7,17 @@ empty when nothing was written.
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from psycopg import RawCursor
 
+from accounts.statements import fetch
 from runs.states import Holding
-
-_NAMED = re.compile(r"%\((\w+)\)s")
 
 FENCE = """
 fence AS (
@@ -70,6 +66,54 @@ kept AS (
     INSERT INTO runs_artifact (tenant_id, sha256, size, media_type, body, data_key_id)
     SELECT %(tenant)s, %(kept_sha256)s, %(kept_size)s, 'application/json', %(kept_body)s, %(data_key)s FROM done
     ON CONFLICT DO NOTHING RETURNING id)"""
+
+# A free lease of a queued run starts it once it is due; an expired lease of a run that somebody had is a takeover.
+ACQUIRE = """
+WITH free AS (
+    SELECT l.run_id FROM runs_lease l
+    WHERE l.run_id = %(run)s AND (l.owner IS NULL OR l.expires_at <= clock_timestamp()) FOR NO KEY UPDATE),
+found AS (
+    SELECT r.id, r.tenant_id, r.status, r.status <> 'QUEUED' AS takeover FROM runs_run r, free
+    WHERE r.id = free.run_id AND r.status IN ('QUEUED', 'RUNNING', 'STOPPING')
+      AND (r.due_at IS NULL OR r.due_at <= clock_timestamp())
+    FOR NO KEY UPDATE OF r),
+taken AS (
+    UPDATE runs_lease l
+    SET fence = l.fence + 1, owner = %(owner)s, lock_key = %(lock_key)s, acquired_at = clock_timestamp(),
+        renewed_at = clock_timestamp(), expires_at = clock_timestamp() + %(ttl)s::float8 * interval '1 second'
+    FROM found WHERE l.run_id = found.id RETURNING l.run_id, l.fence),
+moved AS (
+    UPDATE runs_run r
+    SET status = CASE WHEN found.takeover THEN found.status ELSE 'RUNNING' END, due_at = NULL,
+        takeovers = r.takeovers + found.takeover::int
+    FROM found, taken WHERE r.id = taken.run_id RETURNING r.id, r.status),
+noted AS (
+    INSERT INTO runs_runtransition (run_id, from_status, to_status, cause, actor, fence)
+    SELECT moved.id, found.status, moved.status, CASE WHEN found.takeover THEN 'TAKEOVER' ELSE 'ACQUIRED' END,
+        'worker:' || %(owner)s::text, taken.fence
+    FROM found, taken, moved RETURNING id)
+SELECT found.tenant_id, taken.fence, found.takeover FROM found, taken, moved"""
+
+# The move of a locked run with its transition. The end of a run settles or voids its open requests; `frees` frees its lease.
+MOVE = """
+WITH moved AS (
+    UPDATE runs_run r
+    SET status = %(to)s, hold_reason = %(hold_reason)s, hold_detail = %(hold_detail)s, end_reason = %(end_reason)s,
+        due_at = clock_timestamp() + %(due_in)s::float8 * interval '1 second',
+        ended_at = CASE WHEN %(ended)s THEN clock_timestamp() END
+    WHERE r.id = %(run)s AND r.status = %(before)s RETURNING r.id),
+noted AS (
+    INSERT INTO runs_runtransition (run_id, from_status, to_status, cause, detail, actor, fence)
+    SELECT moved.id, %(before)s, %(to)s, %(cause)s, %(detail)s, %(actor)s, %(fence)s FROM moved RETURNING id),
+closed AS (
+    UPDATE runs_controlrequest c
+    SET settled_at = clock_timestamp(), status = CASE
+        WHEN c.kind = 'PAUSE' AND c.status = 'ADOPTED' OR c.kind = 'STOP' AND %(stopped)s THEN 'SETTLED' ELSE 'MOOT' END
+    FROM moved WHERE %(ended)s AND c.run_id = moved.id AND c.status IN ('ACCEPTED', 'ADOPTED') RETURNING c.id),
+freed AS (
+    UPDATE runs_lease l SET owner = NULL, expires_at = NULL, renewed_at = NULL, lock_key = NULL
+    FROM moved WHERE %(frees)s AND l.run_id = moved.id RETURNING l.run_id)
+SELECT count(*) FROM moved"""
 
 
 @dataclass
@@ -127,14 +171,10 @@ def joined(*parts: str, select: str) -> str:
 
 def run_statement(sql: str, params: dict[str, Any]) -> tuple[Any, ...]:
     """Send a joined statement, prepared, and return its one row."""
-    connection.ensure_connection()
-    numbered, names = _numbered(sql)
-    with connection.wrap_database_errors, RawCursor(connection.connection) as cursor:
-        cursor.execute(numbered, [params[name] for name in names], prepare=True)
-        row: tuple[Any, ...] | None = cursor.fetchone()
-    if row is None:
+    rows = fetch(sql, params)
+    if not rows:
         raise LookupError("a joined statement answers with one row")
-    return row
+    return rows[0]
 
 
 @contextmanager
@@ -151,11 +191,3 @@ def steps_planned_once() -> Iterator[None]:
         if connection.is_usable():
             with connection.cursor() as cursor:
                 cursor.execute("RESET plan_cache_mode")
-
-
-@cache
-def _numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
-    """A statement as the server takes it, with `$1` for the first name and so on. psycopg parses a long one at each call."""
-    names = tuple(dict.fromkeys(_NAMED.findall(sql)))
-    numbers = {name: f"${number}" for number, name in enumerate(names, start=1)}
-    return _NAMED.sub(lambda found: numbers[found[1]], sql).encode(), names

@@ -9,6 +9,7 @@ from django.db import transaction
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
+from accounts.statements import fetch
 from runs.faults import reach
 from runs.models import Wakeup
 from runs.states import WakeupCause, WakeupStatus
@@ -30,7 +31,8 @@ def wakeup_write(
 
 def wakeups_cancel(*, run_id: UUID) -> None:
     """Cancel what is pending, in the transaction that closes the run."""
-    Wakeup.objects.filter(run_id=run_id, status=WakeupStatus.PENDING).update(status=WakeupStatus.CANCELLED)
+    cancel = "UPDATE runs_wakeup SET status = 'CANCELLED' WHERE run_id = %(run)s AND status = 'PENDING'"
+    fetch(cancel, {"run": run_id})
 
 
 def wakeups_consume(*, run_id: UUID, fence: int, causes: frozenset[WakeupCause]) -> int:

@@ -12,10 +12,11 @@ from django.db import connection
 
 from accounts.models import ClockTimestamp
 from accounts.selectors import current_data_key
+from accounts.statements import fetch, stored_row
 from checkpoints.envelope import Parts, Snapshot, Unfit, delta, fit, joined, snapshot_digest
 from checkpoints.models import Checkpoint, Head, SaveAttempt
 from checkpoints.selectors import missing_ref
-from checkpoints.statements import Candidate, Prepared, save_params
+from checkpoints.statements import SAVE_LOCKED, Candidate, Prepared, save_params
 from checkpoints.states import (
     Encoding,
     NotSaved,
@@ -115,18 +116,10 @@ def snapshot_save(prepared: Prepared, *, fence: int) -> Saved | NotSaved:
     NotSaved is a VERSION_CONFLICT: the head is not the one that the snapshot continues. Every other error is raised as it
     is. Nothing is tried twice.
     """
-    candidate, snapshot = prepared.candidate, prepared.candidate.snapshot
-    moved = Head.objects.filter(
-        run_id=snapshot.run, revision=snapshot.revision - 1, digest=snapshot.parent_digest
-    ).update(
-        revision=snapshot.revision,
-        digest=prepared.digest,
-        phase=snapshot.phase,
-        trigger=candidate.trigger,
-    )
-    if not moved:
+    snapshot = prepared.candidate.snapshot
+    params = save_params([prepared], key_id=current_data_key(snapshot.tenant))
+    if fetch(SAVE_LOCKED, {"run": snapshot.run, "tenant": snapshot.tenant, "fence": fence, **params}) != [(1,)]:
         return conflict(prepared)
-    _store(prepared, fence=fence)
     return Saved(prepared.save_id, snapshot.revision, prepared.digest)
 
 
@@ -241,4 +234,4 @@ def head_lock_soon(run_id: UUID) -> Head:
 
 def head_lock(run_id: UUID) -> Head:
     """Lock the head row, after lease and run (ruling 37)."""
-    return Head.objects.select_for_update(no_key=True).get(run_id=run_id)
+    return stored_row(Head, "run_id = %(run)s FOR NO KEY UPDATE", {"run": run_id})

@@ -5,9 +5,11 @@ from uuid import UUID
 
 from accounts.models import ClockTimestamp
 from accounts.selectors import current_data_key, sealed_body
+from accounts.statements import fetch
 from receipts.models import ModelCall, Publication, Reconciliation, Result, ToolCall
 from receipts.selectors import result_bytes
 from receipts.services.claims import claim_release
+from receipts.statements import READS_RELEASED
 from receipts.states import UNSENT_CALL, CallStatus, ModelCallStatus, PublicationStatus, ResultSource
 from runs.canonical import canonical, digest, parse
 
@@ -47,7 +49,7 @@ def calls_cancel(*, run_id: UUID, why: str) -> int:
 
 def unknown_reads_release(*, run_id: UUID) -> None:
     """A READ_ONLY call of unknown outcome does not block anybody once its run has ended (ruling 36)."""
-    ToolCall.objects.filter(run_id=run_id, status=CallStatus.UNCERTAIN, effect_class="READ_ONLY").update(blocking=False)
+    fetch(READS_RELEASED, {"run": run_id})
 
 
 def call_reuse(call: ToolCall, other: ToolCall) -> Result:

@@ -5,7 +5,7 @@ from uuid import UUID
 from accounts.models import ClockTimestamp
 from runs.live import hint_changed
 from runs.models import ControlRequest, Lease, Run
-from runs.states import OPEN_CONTROL, ControlKind, ControlStatus, RunStatus
+from runs.states import OPEN_CONTROL, ControlKind, ControlStatus
 
 
 def stop_accept(*, run: Run, reason: str, actor: str, cascade_of: UUID | None = None) -> tuple[ControlRequest, bool]:
@@ -53,17 +53,3 @@ def pause_settle(request: ControlRequest) -> None:
     """Settle a pause, and nothing else: a stop that is open stays so (ruling 32)."""
     ControlRequest.objects.filter(id=request.id).update(status=ControlStatus.SETTLED, settled_at=ClockTimestamp())
     _derive(request.run)
-
-
-def controls_close(run: Run, ended_as: RunStatus) -> None:
-    """Close what is open when a run ends: a stop is settled by the end that it asked for and void by any other; a pause is
-    settled if it was adopted, else void.
-    """
-    still_open = ControlRequest.objects.filter(run=run, status__in=OPEN_CONTROL)
-    stopped = ended_as == RunStatus.CANCELLED
-    for request in still_open:
-        paused = request.kind == ControlKind.PAUSE and request.status == ControlStatus.ADOPTED
-        settled = paused or (request.kind == ControlKind.STOP and stopped)
-        ControlRequest.objects.filter(id=request.id).update(
-            status=ControlStatus.SETTLED if settled else ControlStatus.MOOT, settled_at=ClockTimestamp()
-        )

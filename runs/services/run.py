@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -10,10 +9,9 @@ from django.db import connection, transaction
 from django.db.models import F, Max
 
 from accounts.keys import new_id
-from accounts.models import ClockTimestamp
 from accounts.selectors import current_data_key, plain_body, sealed_body
+from accounts.statements import fetch, stored_row
 from runs.canonical import canonical, digest
-from runs.leases import lease_release
 from runs.live import hint_changed
 from runs.models import (
     Agent,
@@ -33,7 +31,8 @@ from runs.models import (
 )
 from runs.selectors import open_pause
 from runs.services.budget import budgets_open
-from runs.services.control import control_adopt, controls_close
+from runs.services.control import control_adopt
+from runs.statements import MOVE
 from runs.states import ENDED_RUN, ControlKind, HoldReason, Origin, RefusalKind, RunStatus, WakeupCause
 from runs.trace import Place, trace
 from runs.wakeups import wakeup_write
@@ -174,7 +173,7 @@ def message_append(*, run: Run, role: str, text: str, after_turn: int) -> int:
 
 def run_lock(run_id: UUID) -> Run:
     """Lock the run row, after its lease (ruling 37)."""
-    return Run.objects.select_for_update(no_key=True).get(id=run_id)
+    return stored_row(Run, "id = %(run)s FOR NO KEY UPDATE", {"run": run_id})
 
 
 def run_move(
@@ -203,25 +202,28 @@ def run_move(
     if hold_reason == HoldReason.PAUSED:
         control_adopt(run=run, kind=ControlKind.PAUSE, fence=fence)
     ended = to in ENDED_RUN
-    changed = Run.objects.filter(id=run.id, status=run.status).update(
-        status=to,
-        due_at=None if due_in is None else ClockTimestamp() + timedelta(seconds=due_in),
-        hold_reason=hold_reason,
-        hold_detail=detail if to == RunStatus.HELD else "",
-        ended_at=ClockTimestamp() if ended else None,
-        end_reason=detail if ended else "",
-    )
-    if changed != 1:
+    # Only a holder, or whoever ends the run, has the lease locked; touching it otherwise would turn the lock order around.
+    frees = ended or (fence is not None and to not in (RunStatus.RUNNING, RunStatus.STOPPING))
+    move = {
+        "run": run.id,
+        "before": str(run.status),
+        "to": str(to),
+        "cause": cause,
+        "actor": actor,
+        "fence": fence,
+        "hold_reason": None if hold_reason is None else str(hold_reason),
+        "detail": detail,
+        "hold_detail": detail if to == RunStatus.HELD else "",
+        "end_reason": detail if ended else "",
+        "due_in": due_in,
+        "ended": ended,
+        "stopped": to == RunStatus.CANCELLED,
+        "frees": frees,
+    }
+    if fetch(MOVE, move) != [(1,)]:
         raise RuntimeError(f"run {run.id} is no longer {run.status}")
-    RunTransition.objects.create(
-        run=run, from_status=run.status, to_status=to, cause=cause, detail=detail, actor=actor, fence=fence
-    )
     if ended:
         _tell_parent(run)
-        controls_close(run, to)
-    # Only a holder, or whoever ends the run, has the lease locked; touching it otherwise would turn the lock order around.
-    if ended or (fence is not None and to not in (RunStatus.RUNNING, RunStatus.STOPPING)):
-        lease_release(run.id)
     place = Place(run.tenant_id, run.id, run.thread_id)
     trace("run_moved", place, before=str(run.status), after=str(to), cause=cause, fence=fence)
     run.status, run.hold_reason = to, hold_reason

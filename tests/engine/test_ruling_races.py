@@ -16,7 +16,6 @@ from approvals import services as approvals
 from approvals.models import Wait
 from approvals.selectors import wait_is_open
 from checkpoints.models import Commitment
-from receipts import services as receipts
 from receipts.errors import VerdictGiven
 from receipts.models import Attempt, Result, ToolCall
 from receipts.services import call_lock
@@ -133,7 +132,7 @@ def test_without_them_a_stop_before_the_adoption_would_bury_the_verdict(
 ) -> None:
     """If the next worker were to write them: the stop leaves no next worker, and a second verdict is refused."""
     call = lose_answer(engine, "once")
-    monkeypatch.setattr(receipts, "_executed", lambda *_: None)
+    monkeypatch.setattr(import_module("receipts.services.verdicts"), "_executed", lambda *_: None)
     engine.reconcile(call, "EXECUTED")
     engine.stop(call.run_id)
     call.refresh_from_db()

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
+from accounts import statements
 from accounts.models import AuditEvent
 from approvals.policies import Ruling
 from approvals.states import PolicyOutcome
 from receipts.services import call_fail
 from runs.models import Run
-from runtime import statements as steps
 from runtime.ending import held_run
 from runtime.hosts import try_tool
 from runtime.loop.dispatch import sending_of
@@ -33,8 +33,8 @@ STEP_OWN_FENCE = (
     "SELECT l.run_id, %(fence)s::bigint AS fence, l.stop_requested",
 )
 ROW_FENCE = (
-    "WHERE run_id = %s AND owner = %s AND fence = %s AND expires_at > clock_timestamp() FOR NO KEY UPDATE",
-    "WHERE run_id = %s AND (owner = %s OR true) AND (fence = %s OR true) FOR NO KEY UPDATE",
+    "WHERE run_id = %(run)s AND owner = %(owner)s AND fence = %(fence)s AND expires_at > clock_timestamp() FOR NO KEY",
+    "WHERE run_id = %(run)s AND (owner = %(owner)s OR true) AND (fence = %(fence)s OR true) FOR NO KEY",
 )
 NO_FENCE = (STEP_FENCE, STEP_OWN_FENCE, ROW_FENCE)
 HEAD = ("h.revision = %(ck_revision)s - 1 AND h.digest = %(ck_parent)s", "%(ck_parent)s::text IS NOT NULL")
@@ -221,13 +221,9 @@ class Planted:
                     self._patch(plant.name, target, patch)
 
     def watch_steps(self) -> None:
-        """A step's statement has its text replaced while its parameters still have names."""
-        send = steps.run_statement  # type: ignore[attr-defined]  # imported there, and named by `write`
-
-        def planted(sql: str, params: dict[str, Any]) -> tuple[Any, ...]:
-            return send(self.statement(sql), params)
-
-        steps.run_statement = planted  # type: ignore[attr-defined]
+        """A constant statement has its text replaced while its parameters still have names."""
+        numbered = statements._numbered
+        statements._numbered = lambda sql: numbered(self.statement(sql))  # type: ignore[assignment]
 
     def statement(self, sql: str) -> str:
         """The text of a statement with the rules of the active plants taken out."""

@@ -1,0 +1,75 @@
+"""Constant SQL, sent prepared: how what is done at every run and every step reaches the database.
+
+The ORM compiles a query anew at each call, which costs ten times as much as to send it. It serves everything else.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from django.core.exceptions import ObjectDoesNotExist
+from django.db import connection, models
+from psycopg import RawCursor
+
+M = TypeVar("M", bound=models.Model)
+
+_NAMED = re.compile(r"%\((\w+)\)s")
+
+
+def fetch(sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Send a statement whose text is the same each time, with `%(name)s` for what differs. Returns its rows."""
+    connection.ensure_connection()
+    numbered, names = _numbered(sql)
+    with connection.wrap_database_errors, RawCursor(connection.connection) as cursor:
+        cursor.execute(numbered, [params[name] for name in names], prepare=True)
+        return cursor.fetchall() if cursor.description else []
+
+
+def stored_rows(model: type[M], where: str, params: Mapping[str, Any]) -> list[M]:
+    """The rows of a table for which a constant condition holds; `where` may go on with an order and a lock."""
+    chosen = _chosen(model)
+    rows = fetch(f"{chosen.select} WHERE {where}", params)
+    return [model.from_db(connection.alias, chosen.names, chosen.read(row)) for row in rows]
+
+
+def stored_row(model: type[M], where: str, params: Mapping[str, Any]) -> M:
+    """The one row for which a constant condition holds. Raises ObjectDoesNotExist."""
+    for row in stored_rows(model, where, params):
+        return row
+    raise ObjectDoesNotExist(f"{model.__name__}: {where}")
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """All columns of a table, and which of them come back in another form than their field has."""
+
+    select: str
+    names: Sequence[str]
+    converted: Sequence[tuple[int, Any]]
+
+    def read(self, row: tuple[Any, ...]) -> Sequence[Any]:
+        if not self.converted:
+            return row
+        values = list(row)
+        for place, convert in self.converted:
+            values[place] = convert(values[place], None, connection)
+        return values
+
+
+@cache
+def _chosen(model: type[models.Model]) -> _Chosen:
+    table = model._meta  # noqa: SLF001  Django documents it under this name
+    fields = table.concrete_fields
+    columns = ", ".join(f'"{field.column}"' for field in fields)
+    converted = [(place, field.from_db_value) for place, field in enumerate(fields) if hasattr(field, "from_db_value")]
+    return _Chosen(f'SELECT {columns} FROM "{table.db_table}"', [field.attname for field in fields], converted)
+
+
+@cache
+def _numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
+    """A statement as the server takes it, with `$1` for the first name and so on. psycopg parses a long one at each call."""
+    names = tuple(dict.fromkeys(_NAMED.findall(sql)))
+    numbers = {name: f"${number}" for number, name in enumerate(names, start=1)}
+    return _NAMED.sub(lambda found: numbers[found[1]], sql).encode(), names
