@@ -161,6 +161,8 @@ CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A new session for every task would cost more than the task: a cold server process, and nothing prepared.
+CELERY_DB_REUSE_MAX = 1000
 # Who decides or starts must not wait for a broker that is dead or hangs: a lost hint is sent again by the sweep.
 _SEND_ONCE = {"max_retries": 0, "socket_connect_timeout": 2.0, "socket_timeout": 5.0}
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 300, "unacked_restore_throttle": 1, **_SEND_ONCE}

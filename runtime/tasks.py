@@ -13,6 +13,7 @@ from runtime.drain import draining
 from runtime.liveness.lock import liveness_begin
 from runtime.loop import drive
 from runtime.sweep import sweep_all
+from runtime.warm import leave_dead_session
 
 
 @shared_task(name=LOOK_TASK)
@@ -21,12 +22,14 @@ def look(run_id: str) -> None:
     if draining():
         raise Reject(requeue=True)
     reach("after_dequeue")
+    leave_dead_session()
     drive(UUID(run_id))
 
 
 @shared_task(name="runtime.sweep")
 def sweep() -> None:
     """Look at everything that may have been forgotten."""
+    leave_dead_session()
     sweep_all()
 
 

@@ -1,0 +1,67 @@
+"""An idle worker stays warm: its database session outlives a task, and is replaced when the server has ended it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.engine.engine import sql
+from tests.scenarios.invariants import check_invariants
+from tests.scenarios.world import POOL, WORKERS, World
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def smaller_world(shared_world: World) -> Iterator[World]:
+    """The world with a single pool process, and without the clock: a hint that is lost stays lost."""
+    restart(shared_world, workers=1, pool=1)
+    yield shared_world
+    restart(shared_world, workers=WORKERS, pool=POOL)
+
+
+def restart(world: World, *, workers: int, pool: int) -> None:
+    while world.workers:
+        world.kill_worker(0)
+    world.workers += [world.stack.start_worker(concurrency=pool) for _ in range(workers)]
+
+
+@pytest.fixture
+def one_process(smaller_world: World) -> Iterator[World]:
+    smaller_world.stop_beat()
+    yield smaller_world
+    check_invariants(smaller_world)
+
+
+def sessions(which: str = "true") -> set[tuple[object, ...]]:
+    """The sessions on the database but ours."""
+    return set(
+        sql(
+            "SELECT pid, backend_start FROM pg_stat_activity WHERE datname = current_database() "
+            f"AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND {which}"
+        )
+    )
+
+
+def session_of_a_step(world: World) -> set[tuple[object, ...]]:
+    """The session that has committed a step, while its worker is in the middle of the call; then the run goes on to its wait."""
+    world.tell_outside(mode="hang", **{"for": "reference"})
+    run_id = world.start_run()
+    world.wait_held("reference")
+    found = sessions("position('fence AS (' IN query) > 0")
+    world.tell_outside(mode="ok", **{"for": "reference"})
+    world.open_wait(run_id)
+    return found
+
+
+def test_a_worker_keeps_its_session_from_task_to_task(one_process: World) -> None:
+    first, second = session_of_a_step(one_process), session_of_a_step(one_process)
+    assert len(first) == 1
+    assert first == second
+
+
+def test_a_session_that_the_server_ended_between_two_tasks_costs_no_hint(one_process: World) -> None:
+    run_id, wait = one_process.run_to_wait()
+    for pid, _ in sessions():
+        sql("SELECT pg_terminate_backend(%s, 5000)", pid)
+    one_process.approve(wait)
+    one_process.wait_status(run_id, "COMPLETED")
