@@ -261,6 +261,11 @@ def unknown_saves(run_id: UUID) -> bool:
     return SaveAttempt.objects.filter(run_id=run_id, status=SaveStatus.UNKNOWN).exists()
 
 
+def saves_of(run_id: UUID) -> Sequence[SaveAttempt]:
+    """The saves of a run that were refused, or whose acknowledgement was lost, the oldest first."""
+    return list(SaveAttempt.objects.filter(run_id=run_id).order_by("at", "save_id"))
+
+
 def lapses_of(call_ids: Sequence[UUID]) -> dict[UUID, str]:
     """The calls of these whose observation has lapsed, with their step names without the epoch."""
     rows = Lapse.objects.filter(tool_call__in=call_ids) if call_ids else Lapse.objects.none()

@@ -34,6 +34,7 @@ urlpatterns = [
     path("runs/<uuid:id>/goal/", acts.run_goal, name="run-goal"),
     path("runs/<uuid:id>/budget/", acts.run_budget, name="run-budget"),
     path("runs/<uuid:id>/continue/", lineage.continue_page, name="run-continue"),
+    path("runs/<uuid:id>/recovery/", lineage.recovery_page, name="run-recovery"),
     path("runs/<uuid:id>/replay/", lineage.replay_page, name="run-replay"),
     path("runs/<uuid:id>/migrate/", lineage.migrate_page, name="run-migrate"),
     path("runs/<uuid:id>/repin/", lineage.repin_page, name="run-repin"),

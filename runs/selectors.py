@@ -197,6 +197,14 @@ def refused_before(run: Run, kind: RefusalKind, evidence_digest: str) -> bool:
     return Refusal.objects.filter(run=run, kind=kind, evidence_digest=evidence_digest).exists()
 
 
+EVIDENCE = 50  # refused writes and resumes that are shown of a run, the newest ones
+
+
+def refusals_of(run: Run) -> Sequence[Refusal]:
+    """What was refused to a run, the newest first."""
+    return list(Refusal.objects.filter(run=run).order_by("-id")[:EVIDENCE])
+
+
 def hold_refusal(run: Run) -> Refusal | None:
     """The refusal of the resume guard that holds a run, or None."""
     if run.status != RunStatus.HELD:

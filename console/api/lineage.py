@@ -1,4 +1,4 @@
-"""What leads from one run to another, over HTTP: continue, fork, replay."""
+"""What leads from one run to another, over HTTP: continue, fork, replay; and what stands of one after an interruption."""
 
 from http import HTTPStatus
 from typing import Any
@@ -14,6 +14,7 @@ from console.api.parsing import Strict, StrictJSONParser, Text, read
 from console.api.runs import IDEMPOTENCY_KEY, shown_run
 from console.api.view import ApiView, answer, operation
 from console.records.lineage import PreviewRecord, ReplayRecord
+from console.records.recovery import RecoveryRecord
 from console.records.runs import RunDetail
 from runtime.services import (
     Started,
@@ -23,6 +24,7 @@ from runtime.services import (
     run_fork,
     run_replay,
 )
+from runtime.standing import run_recovery
 
 
 class SuccessorBody(Strict):
@@ -86,6 +88,15 @@ class CheckpointForkPreview(ApiView):
         """What a fork of this revision would reuse, and what it would do again."""
         found = fork_preview(actor=self.actor, run_id=id, revision=revision)
         return refused_response(found) if isinstance(found, Refused) else Response(PreviewRecord(found).data)
+
+
+class RunRecovery(ApiView):
+    """What stands of a run."""
+
+    @operation("runs_recovery", RecoveryRecord)
+    def get(self, request: Request, id: UUID) -> Response:
+        """Each input, turn, call and publication as reusable, to be authorised again, or unknown; the checks and the evidence."""
+        return Response(RecoveryRecord(run_recovery(actor=self.actor, run_id=id)).data)
 
 
 class RunReplay(ApiView):

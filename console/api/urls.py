@@ -33,6 +33,7 @@ urlpatterns = [
     path("runs/<uuid:id>/budget/", acts.RunBudget.as_view(), name="run-budget"),
     path("runs/<uuid:id>/continue/", lineage.RunContinue.as_view(), name="run-continue"),
     path("runs/<uuid:id>/trace/", trace.RunTrace.as_view(), name="run-trace"),
+    path("runs/<uuid:id>/recovery/", lineage.RunRecovery.as_view(), name="run-recovery"),
     path("runs/<uuid:id>/replay/", lineage.RunReplay.as_view(), name="run-replay"),
     path("runs/<uuid:id>/migrate/", acts.RunMigrate.as_view(), name="run-migrate"),
     path("runs/<uuid:id>/repin/", acts.RunRepin.as_view(), name="run-repin"),

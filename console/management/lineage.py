@@ -9,6 +9,7 @@ from accounts.errors import Refused
 from console.management.noun import Asked, Noun, Shown, clock, facts, shown, table
 from console.records import records_of
 from console.records.lineage import PreviewRecord, ReplayRecord
+from console.records.recovery import RecoveryRecord
 from console.records.trace import TraceRecord
 from runs.selectors import access_run, trace_rows
 from runtime.services import (
@@ -21,14 +22,16 @@ from runtime.services import (
     run_repin,
     run_replay,
 )
+from runtime.standing import Standing, run_recovery
 
 ShowRun = Callable[[Asked, UUID], Shown]
 TRACE_HEADS = ("AT", "SEEN", "NODE", "WHAT")
+STANDING_HEADS = ("STANDING", "THING", "STATUS", "NAME", "MEANS")
 STEP_HEADS = ("TURN", "KIND", "NAME", "STATUS", "ATTEMPTS", "DIGEST", "INTACT")
 
 
 def add_verbs(noun: Noun, show_run: ShowRun) -> None:
-    """Add continue, fork, preview-fork, replay, trace, migrate and repin to the noun; `show_run` is how it shows a run."""
+    """Add continue, fork, preview-fork, replay, recovery, trace, migrate and repin to the noun; `show_run` is how it shows a run."""
     lineage = _Lineage(show_run)
     _successor(noun, "continue", lineage.continue_, "Continue a run that ended without completing as a new run.")
     forking = _successor(noun, "fork", lineage.fork, "Begin a new run at any revision of this one.")
@@ -38,6 +41,8 @@ def add_verbs(noun: Noun, show_run: ShowRun) -> None:
     looking.add_argument("revision", type=int)
     replaying = noun.verb("replay", replay, "Step through what the run stored. No model and no tool is asked.")
     replaying.add_argument("id", type=UUID)
+    standing = noun.verb("recovery", recovery, "What stands of the run: reusable, to be authorised again, or unknown.")
+    standing.add_argument("id", type=UUID)
     tracing = noun.verb("trace", trace, "What was seen of the run on the way, in the order in which it was written.")
     tracing.add_argument("id", type=UUID)
     for name, act, help in (
@@ -122,6 +127,29 @@ def trace(asked: Asked) -> Shown:
         (clock(one["at"]), one["name"], one["node"], json.dumps(one["attributes"], sort_keys=True)) for one in records
     ]
     return Shown(records, table(TRACE_HEADS, lines, "Nothing was noted of this run."))
+
+
+def recovery(asked: Asked) -> Shown:
+    """What stands of a run after an interruption."""
+    record = RecoveryRecord(run_recovery(actor=asked.actor, run_id=asked["id"])).data
+    checks, point = record["checks"], record["point"]
+    rows = [(one["standing"], one["thing"], one["status"], one["name"], one["means"]) for one in record["lines"]]
+    rows.sort(key=lambda row: list(Standing).index(row[0]), reverse=True)
+    said = {
+        "status": f"{record['status']} {record['hold_reason'] or ''}".strip(),
+        "if its worker dies": record["recovery_policy"],
+        "executor": f"{checks['worker']}, fence {checks['fence']}"
+        if checks["held"]
+        else f"none, fence {checks['fence']}",
+        "committed": checks["committed"],
+        "unanswered": checks["unconfirmed"],
+        "goes on from": f"revision {point['revision']}, {point['phase']}" if point["readable"] else point["found"],
+        "next": ", ".join(record["next_acts"]),
+        "lost workers": "\n".join(f"{one['worker']} on {one['sending'] or 'nothing'}" for one in record["lost"]),
+        "refused": "\n".join(f"{clock(one['at'])} {one['kind']}" for one in record["refusals"]),
+        "saves": "\n".join(f"{one['trigger']} {one['status']} {one['kind'] or ''}".strip() for one in record["saves"]),
+    }
+    return Shown(record, f"{facts(said)}\n\n{table(STANDING_HEADS, rows, 'The run has left nothing yet.')}")
 
 
 def replay(asked: Asked) -> Shown:

@@ -11,6 +11,7 @@ from accounts.states import Actor, Permission
 from checkpoints.selectors import current_intent, head_of
 from console.pages.acts import Act, act_page, off_reason, waits_to_supersede
 from console.pages.room import page, respond
+from console.pages.run.say import RECOVERY
 from receipts.selectors import access_call
 from receipts.states import CallStatus, EffectClass
 from runs.models import Run
@@ -26,6 +27,7 @@ from runtime.services import (
     run_repin,
     run_replay,
 )
+from runtime.standing import Standing, run_recovery
 
 
 @page
@@ -118,6 +120,30 @@ def replay_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBas
     run = access_run(actor=actor, id=id)
     context = {"run": run, "replay": run_replay(actor=actor, run_id=id)}
     return respond(request, actor, "pages/run/replay.html", context)
+
+
+HEADINGS: tuple[tuple[Standing, str, str], ...] = (
+    (Standing.UNKNOWN, "Nobody knows", "What was sent and not answered. Nothing of it is guessed."),
+    (
+        Standing.REAUTHORISE,
+        "To be authorised again",
+        "What did not happen. That a note names it gives nobody leave to do it.",
+    ),
+    (Standing.REUSABLE, "Reusable", "What is stored. It is never executed again."),
+)
+
+
+@page
+def recovery_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET /runs/<id>/recovery/: everything of the run under one of three headings, what was checked, and the evidence."""
+    recovery = run_recovery(actor=actor, run_id=id)
+    context = {
+        "run": recovery.run,
+        "recovery": recovery,
+        "policy": RECOVERY[recovery.run.recovery_policy],
+        "headings": [(title, says, recovery.under(standing)) for standing, title, says in HEADINGS],
+    }
+    return respond(request, actor, "pages/run/recovery.html", context)
 
 
 @page

@@ -40,6 +40,7 @@ from receipts.selectors.keys import (
     run_keys,
     runs_held_by_lineage,
 )
+from receipts.selectors.ledger import Ledger, ledger_of, unanswered_attempts
 from receipts.selectors.reports import (
     access_report,
     published_reports,
@@ -61,6 +62,7 @@ from receipts.selectors.turns import (
 )
 
 __all__ = [
+    "Ledger",
     "RunKeys",
     "TurnRecord",
     "accepted_outcome",
@@ -85,6 +87,7 @@ __all__ = [
     "last_turn_sent",
     "last_verdict",
     "late_answers",
+    "ledger_of",
     "lineage_calls",
     "lineage_claims",
     "lost_workers",
@@ -106,6 +109,7 @@ __all__ = [
     "turn_proposals",
     "turns_after",
     "turns_of",
+    "unanswered_attempts",
     "unsent_calls",
     "verdicts_on",
 ]

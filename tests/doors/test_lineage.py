@@ -61,6 +61,21 @@ def test_the_api_replays(doors: Doors, stopped: Run) -> None:
     assert record["phases"][0] == {"revision": 1, "phase": "READY_TO_DECIDE"}
 
 
+def test_what_stands_of_a_run_is_said_on_every_door(doors: Doors, stopped: Run) -> None:
+    """A-003, A-158: the publication did not happen, the first version stays, and nothing is unknown."""
+    record = doors.api("GET", f"/runs/{stopped.id}/recovery/").json()
+    assert sum(record["counts"].values()) == len(record["lines"])
+    named = {line["name"]: line["standing"] for line in record["lines"]}
+    assert (named["overlap v1 on console"], named["publish_report/overlap-v2"]) == ("REUSABLE", "REAUTHORISE")
+    assert (record["counts"]["UNKNOWN"], record["next_acts"], record["point"]["readable"]) == (0, ["continue"], True)
+    ran = manage("runs", "recovery", str(stopped.id), "--as", OPERATOR, "--json")
+    assert (ran.code, ran.json) == (0, record)
+    shown = browser(OPERATOR).get(f"/runs/{stopped.id}/recovery/").content.decode()
+    assert all(
+        words in shown for words in ("Nobody knows", "To be authorised again", "Reusable", "overlap v1 on console")
+    )
+
+
 @pytest.mark.parametrize(("act", "code"), [("migrate", "NOTHING_TO_MIGRATE"), ("repin", "NOTHING_TO_PIN")])
 def test_an_upgrade_that_is_not_needed_is_refused_on_every_door(
     doors: Doors, waiting: Wait, act: str, code: str

@@ -82,7 +82,7 @@ def seconds(text: str) -> float:
 
 class Command(Noun):
     help = (
-        "Runs: start, list, show, await, stop, resume, settle, revise-goal, bind, raise-cap, continue, fork, preview-fork, replay, "
+        "Runs: start, list, show, await, stop, resume, settle, revise-goal, bind, raise-cap, continue, fork, preview-fork, replay, recovery, "
         "migrate, repin."
     )
     noun: ClassVar[str] = "run"
