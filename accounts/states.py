@@ -27,6 +27,7 @@ class Permission(StrEnum):
     RECONCILE = "reconcile"
     RELEASE = "release"
     AUDIT = "audit"
+    RETAIN = "retain"
 
 
 GRANTS: dict[Role, frozenset[Permission]] = {
@@ -40,7 +41,7 @@ GRANTS: dict[Role, frozenset[Permission]] = {
     Role.APPROVER: frozenset({Permission.READ, Permission.DECIDE, Permission.RELEASE}),
     Role.RECONCILER: frozenset({Permission.READ, Permission.RECONCILE, Permission.RELEASE}),
     Role.AUDITOR: frozenset({Permission.AUDIT}),
-    Role.GOVERNANCE: frozenset({Permission.READ}),
+    Role.GOVERNANCE: frozenset({Permission.READ, Permission.RETAIN}),
 }
 
 

@@ -9,7 +9,7 @@ from accounts.errors import NotFound
 from accounts.models import ClockTimestamp
 from accounts.states import Actor, Permission
 from approvals.models import Decision, Wait
-from approvals.states import WaitStatus
+from approvals.states import LIVE_WAIT, WaitStatus
 
 
 def waits_visible(actor: Actor) -> QuerySet[Wait]:
@@ -41,6 +41,12 @@ def newest_waits(*, call_ids: Sequence[UUID]) -> dict[UUID, Wait]:
     """By call, the wait that was opened last for it."""
     rows = Wait.objects.filter(tool_call_id__in=call_ids).order_by("opened_at")
     return {row.tool_call_id: row for row in rows}
+
+
+def bound_revisions(run_id: UUID) -> frozenset[int]:
+    """The revisions that live waits of a run are bound to."""
+    rows = Wait.objects.filter(run_id=run_id, status__in=LIVE_WAIT)
+    return frozenset(rows.values_list("checkpoint_revision", flat=True))
 
 
 def wait_is_open(*, run_id: UUID) -> bool:

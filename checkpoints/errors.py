@@ -1,5 +1,7 @@
 """Why a revision could not be read or stored."""
 
+from datetime import UTC, datetime
+
 from accounts.errors import Refused
 
 
@@ -10,6 +12,37 @@ class Unreadable(Exception):
         super().__init__(f"{kind}: {found}")
         self.kind = kind
         self.found = found
+
+
+class Purged(Unreadable):
+    """The body of a revision was purged. Its envelope stays, with the digest; the nonce in the body is gone with it (T23)."""
+
+    def __init__(self, revision: int, digest: str, at: datetime) -> None:
+        said = f"the body was purged on {at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC; its digest was {digest}"
+        super().__init__("PURGED", f"revision {revision}: {said}")
+        self.revision = revision
+        self.digest = digest
+        self.at = at
+
+
+class RevisionPurged(Refused):
+    """Nothing was changed. The body of revision {revision} was purged on {at}; only its digest is kept. Take a newer revision."""
+
+    code = "PURGED"
+
+
+def unreadable_refusal(error: Unreadable) -> Refused:
+    """What a person is told who asked for something that needs a revision that can't be read."""
+    if isinstance(error, Purged):
+        at = f"{error.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return RevisionPurged({"revision": error.revision, "at": at, "digest": error.digest})
+    return RunUnreadable({"found": error.found})
+
+
+class RunUnreadable(Refused):
+    """Nothing was changed. The run's head can't be read: {found}."""
+
+    code = "RUN_UNREADABLE"
 
 
 class SnapshotRefused(Refused):

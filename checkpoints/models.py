@@ -90,10 +90,14 @@ class Checkpoint(models.Model):
             pgtrigger.ReadOnly(name="envelope_frozen", exclude=["body", "data_key_id", "purged_at"]),
             pgtrigger.Trigger(
                 name="chain_kept",
-                when=pgtrigger.Before,
+                when=pgtrigger.After,  # of the whole statement, so that it may purge a chain in any order
                 operation=pgtrigger.Update,
                 condition=pgtrigger.Condition("OLD.body IS NOT NULL AND NEW.body IS NULL"),
                 func="""
+                    IF EXISTS (SELECT 1 FROM checkpoints_head h
+                               WHERE h.run_id = OLD.run_id AND h.revision = OLD.revision) THEN
+                        RAISE EXCEPTION 'the head of a run keeps its body' USING ERRCODE = 'check_violation';
+                    END IF;
                     IF EXISTS (SELECT 1 FROM checkpoints_checkpoint c WHERE c.run_id = OLD.run_id
                                AND c.revision = OLD.revision + 1 AND c.encoding = 'DELTA' AND c.body IS NOT NULL) THEN
                         RAISE EXCEPTION 'the next revision is stored as what changed since this one'

@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 import pydantic
-from django.db.models import Subquery
+from django.db.models import Count, Subquery
+from django.db.models.functions import Length
 
 from accounts.codec import BodyChanged
 from accounts.errors import NotFound
@@ -25,9 +26,9 @@ from checkpoints.envelope import (
     stored_parts,
 )
 from checkpoints.envelope.migration import IntentChanged, migrated
-from checkpoints.errors import Unreadable
+from checkpoints.errors import Purged, Unreadable
 from checkpoints.models import Checkpoint, Commitment, Head, Intent, Lapse, Obligation, SaveAttempt
-from checkpoints.states import CommitmentStatus, Encoding, SaveStatus
+from checkpoints.states import CommitmentStatus, Encoding, SaveStatus, StoredBody
 from receipts.selectors import lineage_calls
 from runs.canonical import NotCanonical, canonical, parse
 from runs.models import Run
@@ -123,6 +124,8 @@ def parsed_snapshot(plain: bytes, checkpoint: Checkpoint) -> Snapshot:
 
 def verified_body(checkpoint: Checkpoint) -> bytes:
     """The canonical bytes of a revision, digest checked, whichever way they are stored. Raises Unreadable."""
+    if checkpoint.purged_at is not None:
+        raise Purged(checkpoint.revision, checkpoint.digest, checkpoint.purged_at)
     plain = _rebuilt_body(checkpoint) if checkpoint.encoding == Encoding.DELTA else _stored_bytes(checkpoint)
     if snapshot_digest(plain) != checkpoint.digest:
         raise Unreadable("DIGEST_MISMATCH", "the stored bytes do not have the stored digest")
@@ -131,7 +134,7 @@ def verified_body(checkpoint: Checkpoint) -> bytes:
 
 def _stored_bytes(checkpoint: Checkpoint) -> bytes:
     if checkpoint.body is None:
-        raise Unreadable("MISSING_REF", _named(checkpoint, "the body was purged"))
+        raise Unreadable("MISSING_REF", _named(checkpoint, "it is rebuilt from a body that was purged"))
     try:
         return plain_body(key_id=checkpoint.data_key_id, body=checkpoint.body)
     except BodyChanged as error:
@@ -225,6 +228,19 @@ def access_commitment(*, actor: Actor, id: UUID) -> Commitment:
 def checkpoint_of(*, run_id: UUID, revision: int) -> Checkpoint:
     """One stored revision of a run."""
     return Checkpoint.objects.get(run_id=run_id, revision=revision)
+
+
+def stored_bodies(run_id: UUID) -> Sequence[StoredBody]:
+    """The revisions of a run whose bodies are there, in order, without the bodies."""
+    rows = Checkpoint.objects.filter(run_id=run_id, purged_at=None).annotate(size=Length("body"))
+    found = rows.order_by("revision").values_list("revision", "encoding", "created_at", "size")
+    return [StoredBody(*row) for row in found]
+
+
+def runs_with_more_than(bodies: int, *, tenant_id: UUID) -> Sequence[UUID]:
+    """The runs of a tenant that have more bodies than so many, oldest first."""
+    rows = Checkpoint.objects.filter(tenant_id=tenant_id, purged_at=None).values("run_id").annotate(count=Count("id"))
+    return list(rows.filter(count__gt=bodies).order_by("run_id").values_list("run_id", flat=True))
 
 
 def revisions_of(run_id: UUID) -> Sequence[tuple[int, str]]:

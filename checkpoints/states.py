@@ -1,7 +1,8 @@
 """Checkpoint phases, the legal moves of the head, and the states of an obligation. Pure Python."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Literal
 from uuid import UUID
@@ -95,6 +96,43 @@ FULL_EVERY = 100
 def full_due(revision: int) -> bool:
     """Whether this revision starts a chain of its own."""
     return (revision - 1) % FULL_EVERY == 0
+
+
+@dataclass(frozen=True)
+class StoredBody:
+    """A revision whose body is there, as retention looks at it. `size` is what it takes in the store, in bytes."""
+
+    revision: int
+    encoding: str
+    saved_at: datetime
+    size: int
+
+
+def expendable(bodies: Sequence[StoredBody], *, latest: int, daily: bool, bound: Collection[int]) -> list[StoredBody]:
+    """The bodies of a run that retention lets go, the newest first, so that nothing goes before what rests on it.
+
+    Kept are the newest `latest`, those that something is bound to, with `daily` one of each day (UTC), and what any of
+    these is rebuilt from. The one of a day is its newest that is stored in full, or its newest.
+    """
+    ordered = sorted(bodies, key=lambda body: body.revision)
+    kept = {body.revision for body in ordered[-latest:]} | set(bound)
+    if daily:
+        kept |= _of_each_day(ordered)
+    going, rested_on = [], False
+    for body in reversed(ordered):
+        rested_on = rested_on or body.revision in kept
+        if not rested_on:
+            going.append(body)
+        rested_on = rested_on and body.encoding == Encoding.DELTA
+    return going
+
+
+def _of_each_day(ordered: Sequence[StoredBody]) -> set[int]:
+    newest = {body.saved_at.astimezone(UTC).date(): body.revision for body in ordered}
+    newest |= {
+        body.saved_at.astimezone(UTC).date(): body.revision for body in ordered if body.encoding == Encoding.FULL
+    }
+    return set(newest.values())
 
 
 class SaveStatus(StrEnum):

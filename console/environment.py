@@ -58,6 +58,8 @@ class Environment(BaseSettings):
     retry_hold_seconds: float = 2.0
     retry_max_seconds: float = 300.0
     max_attempts: int = 3
+    retain_latest: Annotated[int, Field(ge=1)] = 100
+    retain_daily: bool = True
     fault_dir: str = ""
 
     outside_url: str = ""

@@ -188,6 +188,9 @@ RETRY_BASE_SECONDS = ENV.retry_base_seconds
 RETRY_HOLD_SECONDS = ENV.retry_hold_seconds
 RETRY_MAX_SECONDS = ENV.retry_max_seconds
 MAX_ATTEMPTS = ENV.max_attempts
+# Which bodies of checkpoints `manage.py retain` keeps: the newest of each run, and one of each day.
+RETAIN_LATEST = ENV.retain_latest
+RETAIN_DAILY = ENV.retain_daily
 FAULT_DIR = ENV.fault_dir
 
 AGENTS = ["runtime.agents.fund_comparison.FundComparison", "runtime.agents.evidence_search.EvidenceSearch"]

@@ -37,6 +37,9 @@ MODEL_CALL_MOVES: Moves = [
 ]
 
 
+OPEN_TURN = frozenset({"DISPATCHED", "RETRY_WAIT", "UNCERTAIN"})
+
+
 class CallStatus(StrEnum):
     PROPOSED = "PROPOSED"
     AWAITING_APPROVAL = "AWAITING_APPROVAL"
@@ -77,6 +80,7 @@ CALL_MOVES: Moves = [
 # Calls that were or may still be sent: at most one of them per idempotency key (DESIGN.md ruling 6).
 LIVE_CALL = frozenset({"PROPOSED", "AWAITING_APPROVAL", "DISPATCHED", "RETRY_WAIT", "UNCERTAIN", "SUCCEEDED"})
 UNSENT_CALL = frozenset({"PROPOSED", "AWAITING_APPROVAL", "RETRY_WAIT"})
+UNSETTLED_CALL = UNSENT_CALL | {"DISPATCHED", "UNCERTAIN"}
 
 
 class AttemptOutcome(StrEnum):

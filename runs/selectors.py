@@ -76,6 +76,12 @@ def source_of(run: Run) -> Run | None:
     return Run.objects.get(id=source_id) if source_id else None
 
 
+def forked_revisions(run_id: UUID) -> frozenset[int]:
+    """The revisions of a run at which other runs were begun."""
+    found = Run.objects.filter(forked_from_id=run_id).values_list("forked_from_revision", flat=True)
+    return frozenset(revision for revision in found if revision is not None)
+
+
 def child_of_lineage(*, run: Run, child_id: UUID) -> Run | None:
     """A child run of the lineage of a run, or None."""
     return Run.objects.filter(lineage_id=run.lineage_id, origin=Origin.CHILD, id=child_id).first()

@@ -1,4 +1,4 @@
-"""Writes of the checkpoints app, by noun: the contract, and the saves of revisions."""
+"""Writes of the checkpoints app, by noun: the contract, the saves of revisions, and the end of their bodies."""
 
 from checkpoints.services.contract import (
     NewCommitment,
@@ -15,6 +15,7 @@ from checkpoints.services.contract import (
     obligation_lock,
     obligations_carry,
 )
+from checkpoints.services.retention import bodies_lock, bodies_purge, revision_keep
 from checkpoints.services.save import (
     PROBE_LOCK_SECONDS,
     SaveRefused,
@@ -35,6 +36,8 @@ __all__ = [
     "PROBE_LOCK_SECONDS",
     "NewCommitment",
     "SaveRefused",
+    "bodies_lock",
+    "bodies_purge",
     "checkpoint_first",
     "commitment_close",
     "commitment_lock",
@@ -54,6 +57,7 @@ __all__ = [
     "prepare",
     "proved",
     "refused_save_record",
+    "revision_keep",
     "saved",
     "saves_probe",
     "snapshot_save",

@@ -124,13 +124,17 @@ class Noun(BaseCommand):
     def verb(self, name: str, act: Verb, help: str, under: Any = None) -> ArgumentParser:
         """Add a verb (below another one with `under`) and return its parser, for the arguments of its own."""
         parser: ArgumentParser = (under or self.verbs).add_parser(name, help=help, description=help)
+        self.does(parser, act)
+        return parser
+
+    def does(self, parser: ArgumentParser, act: Verb) -> None:
+        """Have a parser lead to an act, with the options that all of them have."""
         parser.set_defaults(act=act)
         parser.add_argument("--json", action="store_true", dest="as_json", help="one JSON document on stdout")
         if self.by_person:
             parser.add_argument(
                 "--as", dest="acting", metavar="USERNAME", help="who acts; needed unless there is one member only"
             )
-        return parser
 
     def add_limit(self, parser: ArgumentParser) -> None:
         """Give a listing verb its --limit."""

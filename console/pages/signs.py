@@ -179,6 +179,7 @@ GUARD: Mapping[str, tuple[str, str]] = {
         "The agent is not the one that it started with",
         "Bring that version back, then ask it to try again",
     ),
+    "PURGED": ("The body of its head was purged", "Settle the run; or fork a revision that is kept"),
     "MISSING_REF": ("Something that it rests on is not there", "Restore it, then ask the run to try again"),
     "AUTHORITY": (
         "Whom it acts for may not do this any more",

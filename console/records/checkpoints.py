@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from accounts.errors import Refused
 from accounts.states import Actor
-from checkpoints.errors import Unreadable
+from checkpoints.errors import Purged, Unreadable, unreadable_refusal
 from checkpoints.models import Checkpoint
 from checkpoints.selectors import Difference, access_checkpoint, checkpoint_view, snapshot_diff
 from checkpoints.states import Phase, Trigger
@@ -50,7 +50,12 @@ class CheckpointReading:
 
     checkpoint: Checkpoint
     body: dict[str, Any] | None
-    unreadable: str | None
+    error: Unreadable | None
+
+    @property
+    def unreadable(self) -> str | None:
+        """What was found instead of the body."""
+        return self.error.found if self.error else None
 
 
 class CheckpointDetail(CheckpointRecord):
@@ -101,14 +106,16 @@ def checkpoint_read(*, actor: Actor, run_id: UUID, revision: int) -> CheckpointR
     try:
         return CheckpointReading(checkpoint, checkpoint_view(checkpoint), None)
     except Unreadable as error:
-        return CheckpointReading(checkpoint, None, error.found)
+        return CheckpointReading(checkpoint, None, error)
 
 
 def checkpoints_compared(*, actor: Actor, run_id: UUID, before: int, after: int) -> Comparison | Refused:
     """Where two revisions of a run differ; refused where one can't be read. Raises NotFound."""
     readings = [checkpoint_read(actor=actor, run_id=run_id, revision=revision) for revision in (before, after)]
     for reading in readings:
-        if reading.unreadable:
-            return RevisionUnreadable({"revision": reading.checkpoint.revision, "found": reading.unreadable})
+        if isinstance(reading.error, Purged):
+            return unreadable_refusal(reading.error)
+        if reading.error:
+            return RevisionUnreadable({"revision": reading.checkpoint.revision, "found": reading.error.found})
     old, new = readings
     return Comparison(old.checkpoint, new.checkpoint, snapshot_diff(old.body, new.body))

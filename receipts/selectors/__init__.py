@@ -18,6 +18,7 @@ from receipts.selectors.calls import (
     reads_done,
     result_bytes,
     unsent_calls,
+    unsettled_revisions,
 )
 from receipts.selectors.evidence import (
     accepted_outcome,
@@ -111,5 +112,6 @@ __all__ = [
     "turns_of",
     "unanswered_attempts",
     "unsent_calls",
+    "unsettled_revisions",
     "verdicts_on",
 ]

@@ -9,7 +9,7 @@ from accounts.errors import NotFound
 from accounts.selectors import plain_body
 from accounts.states import Actor, Permission
 from receipts.models import ModelCall, Result, ToolCall
-from receipts.states import CallStatus, ModelCallStatus
+from receipts.states import OPEN_TURN, UNSETTLED_CALL, CallStatus, ModelCallStatus
 
 
 def calls_visible(actor: Actor) -> QuerySet[ToolCall]:
@@ -66,6 +66,15 @@ def outcome_counts(*, run_id: UUID) -> dict[str, int]:
         "unknown_calls": calls.filter(status=CallStatus.UNCERTAIN).count(),
         "unknown_turns": turns.filter(status=ModelCallStatus.UNCERTAIN).count(),
     }
+
+
+def unsettled_revisions(run_id: UUID) -> frozenset[int]:
+    """The revisions at which calls and turns of a run stood that are not settled: unsent, under way, or unknown."""
+    calls = ToolCall.objects.filter(run_id=run_id, status__in=UNSETTLED_CALL)
+    turns = ModelCall.objects.filter(run_id=run_id, status__in=OPEN_TURN)
+    return frozenset(calls.values_list("proposed_revision", flat=True)) | frozenset(
+        turns.values_list("at_revision", flat=True)
+    )
 
 
 def blocking_unknown(*, run_id: UUID) -> ToolCall | None:

@@ -4,12 +4,13 @@ Pages, the API and the command line call these and nothing else. A refusal is re
 transaction of its own after the refused one has ended (ruling 14). Locks go in the order of DESIGN.md ruling 37.
 """
 
+from checkpoints.errors import RunUnreadable
 from runtime.descent import Preview
 from runtime.services.bind import run_bind
 from runtime.services.budget import CAP_LIMIT, CapRaised, budget_raise
 from runtime.services.contradict import EvidenceGiven, Flagged, call_contradict, contradiction_settle
 from runtime.services.descend import SuccessorRequest, fork_preview, run_continue, run_fork
-from runtime.services.goal import GoalRevised, RunUnreadable, goal_revise
+from runtime.services.goal import GoalRevised, goal_revise
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
 from runtime.services.pause import PauseState, run_pause
 from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcile
@@ -17,6 +18,7 @@ from runtime.services.release import Released, obligation_release
 from runtime.services.repeat import Repeatable, effect_repeat
 from runtime.services.replay import Replay, ReplayStep, run_replay
 from runtime.services.resume import Resumed, run_resume
+from runtime.services.retain import Retention, retention_of, retention_of_tenant, run_retain
 from runtime.services.settle import Settled, run_end_settled
 from runtime.services.start import InputRefused, Started, StartRequest, UnknownAgent, Upload, run_start, typed_text
 from runtime.services.stop import StopState, run_stop
@@ -41,6 +43,7 @@ __all__ = [
     "Replay",
     "ReplayStep",
     "Resumed",
+    "Retention",
     "RunUnreadable",
     "Settled",
     "StartRequest",
@@ -64,6 +67,8 @@ __all__ = [
     "goal_revise",
     "lines_of",
     "obligation_release",
+    "retention_of",
+    "retention_of_tenant",
     "run_bind",
     "run_continue",
     "run_end_settled",
@@ -72,6 +77,7 @@ __all__ = [
     "run_repin",
     "run_replay",
     "run_resume",
+    "run_retain",
     "run_start",
     "run_stop",
     "typed_text",

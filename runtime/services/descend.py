@@ -11,9 +11,16 @@ from django.db import IntegrityError, transaction
 from accounts.errors import Refused
 from accounts.states import Actor, Permission
 from checkpoints.envelope import Snapshot
-from checkpoints.errors import Unreadable
+from checkpoints.errors import Unreadable, unreadable_refusal
 from checkpoints.selectors import access_checkpoint, first_intent
-from checkpoints.services import SaveRefused, checkpoint_first, contract_carry, head_lock, obligations_carry
+from checkpoints.services import (
+    SaveRefused,
+    checkpoint_first,
+    contract_carry,
+    head_lock,
+    obligations_carry,
+    revision_keep,
+)
 from checkpoints.states import Phase
 from runs.canonical import canonical, digest
 from runs.errors import AlreadyContinued, KeyReused, NothingToContinue, ThreadBusy
@@ -35,7 +42,6 @@ from runs.wakeups import hint_run
 from runtime.contracts import Agent, AgentInputRefused
 from runtime.descent import Preview, Taken, preview, taken_from
 from runtime.registry import agents, pinned
-from runtime.services.goal import RunUnreadable
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, act_refusal, audit, audited, save_refusal, text_refusal
 from runtime.services.start import InputRefused, Started, UnknownAgent
 
@@ -80,7 +86,7 @@ def fork_preview(*, actor: Actor, run_id: UUID, revision: int) -> Preview | Refu
     try:
         return preview(access_run(actor=actor, id=run_id), revision)
     except Unreadable as error:
-        return RunUnreadable({"found": error.found})
+        return unreadable_refusal(error)
 
 
 def _admitted(
@@ -160,10 +166,11 @@ def _made_before(
 
 
 def _succeed(actor: Actor, source: Any, origin: Origin, revision: int, wanted: SuccessorRequest) -> Started | Refused:
+    revision_keep(run_id=source.id, revision=revision)
     try:
         taken = taken_from(source, revision)
     except Unreadable as error:
-        return RunUnreadable({"found": error.found})
+        return unreadable_refusal(error)
     key = source.agent_version.agent.key
     agent = agents().get(key)
     if agent is None:

@@ -10,7 +10,7 @@ from django.db import transaction
 from accounts.errors import Refused
 from accounts.states import Actor, Permission
 from approvals.services import waits_supersede
-from checkpoints.errors import GoalUnchanged, Unreadable
+from checkpoints.errors import GoalUnchanged, Unreadable, unreadable_refusal
 from checkpoints.selectors import load_head
 from checkpoints.services import (
     NewCommitment,
@@ -52,12 +52,6 @@ from runtime.services.guards import (
     save_refusal,
     text_refusal,
 )
-
-
-class RunUnreadable(Refused):
-    """Nothing was changed. The run's head can't be read: {found}."""
-
-    code = "RUN_UNREADABLE"
 
 
 @dataclass(frozen=True)
@@ -121,7 +115,7 @@ def contract_lock(run_id: UUID) -> tuple[Any, Any] | Refused:
     try:
         return run, load_head(run)
     except Unreadable as error:
-        return RunUnreadable({"found": error.found})
+        return unreadable_refusal(error)
 
 
 @dataclass(frozen=True)

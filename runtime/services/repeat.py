@@ -8,7 +8,7 @@ from django.db import transaction
 
 from accounts.errors import Refused
 from accounts.states import Actor, Permission
-from checkpoints.errors import Unreadable
+from checkpoints.errors import Unreadable, unreadable_refusal
 from checkpoints.selectors import load_head
 from checkpoints.services import head_lock
 from receipts.errors import NothingToRepeat, RepeatGranted
@@ -21,7 +21,6 @@ from runs.leases import lease_held, lease_lock_any
 from runs.live import hint_changed
 from runs.services import message_append, run_lock
 from runs.states import ENDED_RUN
-from runtime.services.goal import RunUnreadable
 from runtime.services.guards import act_refusal, audit, audited
 
 
@@ -61,7 +60,7 @@ def _repeat(actor: Actor, run_id: UUID, call_id: UUID, reason: str) -> Repeatabl
     try:
         turn_no = load_head(run).snapshot.turn_no
     except Unreadable as error:
-        return RunUnreadable({"found": error.found})
+        return unreadable_refusal(error)
     second_effect_grant(call, lineage_id=run.lineage_id, actor=actor.label, reason=reason)
     if run.status not in ENDED_RUN:
         notice = f"A person wants {call.step_name} once more, with the same arguments. Reason: {reason}"

@@ -15,7 +15,7 @@ from accounts.errors import Refused
 from accounts.states import Actor, Permission
 from approvals.services import waits_supersede
 from checkpoints.envelope import FORMAT_VERSION, Snapshot
-from checkpoints.errors import NothingToMigrate, Unreadable
+from checkpoints.errors import NothingToMigrate, Unreadable, unreadable_refusal
 from checkpoints.selectors import Position, head_format, load_head, load_older_head
 from checkpoints.services import SaveRefused, head_lock, prepare, proved, saved, snapshot_save
 from checkpoints.statements import Candidate
@@ -33,7 +33,6 @@ from runs.states import ENDED_RUN, HoldReason, RunStatus, WakeupCause, can_revis
 from runs.wakeups import hint_run
 from runtime.contracts import AgentSpec
 from runtime.registry import agents, pinned, tool_of
-from runtime.services.goal import RunUnreadable
 from runtime.services.guards import act_refusal, audit, audited, run_ended, save_refusal, wake
 from runtime.tools.registry import definition_hash
 
@@ -93,7 +92,7 @@ def _held_by_nobody(actor: Actor, run_id: UUID, reason: str, change: Change) -> 
     try:
         return change(actor, run, reason)
     except Unreadable as error:
-        return RunUnreadable({"found": error.found})
+        return unreadable_refusal(error)
 
 
 def _migrate(actor: Actor, run: Any, reason: str) -> Upgraded | Refused:

@@ -60,6 +60,7 @@ PAUSE = Act(Permission.PAUSE, {"reason": " "})
 RESUME = Act(Permission.RESUME, {"reason": "walked"})
 BIND = Act(Permission.REVISE, {"reason": " "})
 SETTLE = Act(Permission.SETTLE, {"reason": " "})
+RETAIN = Act(Permission.RETAIN, {"reason": " "})
 REVISE = Act(Permission.REVISE, {"reason": " ", "goal": "walked"})
 BUDGET = Act(Permission.BUDGET, {"reason": " ", "unit": "tokens", "cap": 1})
 SUCCEED = Act(Permission.START, {"reason": " "})
@@ -120,6 +121,8 @@ ROUTES = {
     "api:run-pause": Route("api", "run", PAUSE),
     "api:run-resume": Route("api", "run", RESUME),
     "api:run-settle": Route("api", "run", SETTLE),
+    "api:run-retention": Route("api", "run"),
+    "api:run-retain": Route("api", "run", RETAIN),
     "api:run-terms": Route("api", "run", BIND),
     "api:run-goal": Route("api", "run", REVISE),
     "api:run-budget": Route("api", "run", BUDGET),
@@ -216,6 +219,7 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("workspaces", "list"): Verb(""),
     ("workspaces", "show"): Verb("workspace"),
     ("memory", "list"): Verb(""),
+    ("retain",): Verb("", ("--reason", "walked"), Permission.RETAIN),
     ("audit", "verify"): Verb("", permission=Permission.AUDIT),
     ("commitments", "list"): Verb(""),
     ("commitments", "withdraw"): Verb("commitment", ("--reason", " "), Permission.REVISE),

@@ -40,12 +40,14 @@ from runtime.services import (
     effect_repeat,
     goal_revise,
     obligation_release,
+    retention_of,
     run_continue,
     run_end_settled,
     run_fork,
     run_repin,
     run_replay,
     run_resume,
+    run_retain,
     run_start,
     run_stop,
 )
@@ -61,6 +63,7 @@ PEOPLE = {
     "rita": {Role.RECONCILER},
     "rolf": {Role.RECONCILER, Role.APPROVER},
     "vera": {Role.VIEWER},
+    "gail": {Role.GOVERNANCE},
 }
 
 
@@ -168,6 +171,13 @@ class Engine:
 
     def settle(self, run_id: UUID, by: str = "otto", reason: str = "nobody needs it") -> Settled | Refused:
         return run_end_settled(actor=self.person(by), run_id=run_id, reason=reason)
+
+    def retain(self, run_id: UUID, by: str = "gail", reason: str = "old notes go") -> Any:
+        return run_retain(actor=self.person(by), run_id=run_id, reason=reason)
+
+    def would_go(self, run_id: UUID, by: str = "vera") -> list[int]:
+        """The revisions that retention would let go now, the newest first."""
+        return [body.revision for body in retention_of(actor=self.person(by), run_id=run_id).going]
 
     # ── what is stored ──
 

@@ -180,7 +180,7 @@ SPOILED: dict[str, tuple[Callable[[UUID], None], str]] = {
         "DIGEST_MISMATCH",
     ),
     "cut": (lambda run_id: change_note(run_id, "body = substr(body, 1, 20)"), "DIGEST_MISMATCH"),
-    "purged": (lambda run_id: change_note(run_id, "body = NULL, purged_at = clock_timestamp()"), "MISSING_REF"),
+    "purged": (lambda run_id: change_note(run_id, "body = NULL, purged_at = clock_timestamp()"), "PURGED"),
     "other bytes": (put_other_bytes, "DIGEST_MISMATCH"),
     "another revision": (put_body_of_revision_one, "DIGEST_MISMATCH"),
     "another format": (lambda run_id: change_note(run_id, "format_version = 2"), "SCHEMA"),

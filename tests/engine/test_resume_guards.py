@@ -108,6 +108,10 @@ def change_a_bit(ground: Ground) -> None:
     change_note(ground.run_id, "body = set_byte(body, 30, get_byte(body, 30) # 1)")
 
 
+def purge_the_head(ground: Ground) -> None:
+    change_note(ground.run_id, "body = NULL, purged_at = clock_timestamp()")
+
+
 def raise_the_format(ground: Ground) -> None:
     change_note(ground.run_id, "format_version = 99")
 
@@ -167,6 +171,7 @@ _AFRESH = ("WAITING", None, "INVALIDATED", ("REFUSED",), ("decide", "pause", "st
 CASES = {
     "1 takeovers": Case(1, spend_takeovers, "TAKEOVER_LIMIT", "HELD", "TAKEOVER_LIMIT", "APPROVED", ("PENDING",)),
     "4 save": Case(4, lose_a_save, "SAVE_UNKNOWN", "HELD", "SAVE_UNKNOWN", "APPROVED", ("PENDING",)),
+    "5 body": Case(5, purge_the_head, "PURGED", *_HELD, "APPROVED", ("REFUSED",)),
     "5 identity": Case(5, change_a_bit, "DIGEST_MISMATCH", *_HELD, "APPROVED", ("REFUSED",)),
     "6 format": Case(6, raise_the_format, "SCHEMA", *_HELD, "APPROVED", ("REFUSED",)),
     "7 pins": Case(7, change_the_agent, "PIN_UNAVAILABLE", *_HELD, "APPROVED", ("REFUSED",)),

@@ -1,7 +1,7 @@
 """`manage.py checkpoints`: the revisions of a run, one of them, and what changed between two."""
 
 import json
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 from accounts.errors import Refused
@@ -17,7 +17,7 @@ from console.records.checkpoints import (
 )
 from runs.selectors import access_run
 
-HEADS = ("REVISION", "PHASE", "TRIGGER", "FENCE", "SAVED", "DIGEST")
+HEADS = ("REVISION", "PHASE", "TRIGGER", "FENCE", "SAVED", "BODY", "DIGEST")
 
 
 class Command(Noun):
@@ -39,7 +39,7 @@ class Command(Noun):
         rows = [
             (
                 f"{c['revision']}{' (head)' if c['is_head'] else ''}",
-                *(c["phase"], c["trigger"], c["fence"], clock(c["created_at"]), c["digest"]),
+                *(c["phase"], c["trigger"], c["fence"], clock(c["created_at"]), _body(c), c["digest"]),
             )
             for c in records
         ]
@@ -65,3 +65,7 @@ class Command(Noun):
             for d in record["differences"]
         )
         return Shown(record, "\n".join(places) or "The two revisions do not differ.")
+
+
+def _body(record: Any) -> str:
+    return f"purged {clock(record['purged_at'])}" if record["purged_at"] else f"{record['body_bytes']} B"

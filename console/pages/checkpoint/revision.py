@@ -8,7 +8,7 @@ from uuid import UUID
 
 from approvals.models import Wait
 from checkpoints.envelope import Promise, Snapshot
-from checkpoints.errors import Unreadable
+from checkpoints.errors import Purged, Unreadable
 from checkpoints.models import Checkpoint, Head, Intent
 from checkpoints.selectors import checkpoint_view, head_of, load_snapshot
 from checkpoints.states import ENDED_PHASE, ObligationStatus, Phase
@@ -91,8 +91,15 @@ class Revision:
         """What was checked, in order: the bytes, the parent, the results."""
         return list(self._checked())
 
+    @property
+    def purged(self) -> bool:
+        """Whether retention has let the body go. That is no fault of the revision."""
+        return self.saved.purged_at is not None
+
     def _checked(self) -> Iterator[Check]:
-        if self.snapshot is None:
+        if self.purged:
+            yield Check(None, "The body was purged, so its digest can't be computed again.")
+        elif self.snapshot is None:
             yield Check(False, f"The stored bytes can't be used. {self.unreadable}.")
         else:
             yield Check(True, "The digest was computed again from the stored bytes: the same.")
@@ -108,7 +115,7 @@ class Revision:
 
     @property
     def verified(self) -> bool:
-        return all(check.holds for check in self.checks)
+        return all(check.holds is not False for check in self.checks)
 
     @cached_property
     def waits(self) -> list[Wait]:
@@ -165,6 +172,10 @@ class Comparison:
     difference: Difference | None
     unreadable: str = ""
 
+    @property
+    def purged(self) -> bool:
+        return any(saved.purged_at for saved in (self.older, self.newer))
+
 
 def compared(run_id: UUID, one: Checkpoint, against: int) -> Comparison | None:
     """The difference of two revisions of a run, the older one on the left. None if there is no such other revision."""
@@ -183,4 +194,5 @@ def _body(saved: Checkpoint) -> dict[str, Any]:
     try:
         return checkpoint_view(saved)
     except Unreadable as error:
-        raise Unreadable(error.kind, f"revision {saved.revision}, {error.found}") from error
+        found = error.found if isinstance(error, Purged) else f"revision {saved.revision}, {error.found}"
+        raise Unreadable(error.kind, found) from error

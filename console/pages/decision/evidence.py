@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from approvals.models import Decision, Wait
-from checkpoints.errors import Unreadable
+from checkpoints.errors import Purged, Unreadable
 from checkpoints.models import Checkpoint, Intent, Obligation
 from checkpoints.selectors import current_intent, load_snapshot, obligations_of
 from console.pages.diff import Difference, difference, json_pieces
@@ -96,6 +96,7 @@ class Facts:
     facts: Sequence[RestingFact]
     total: int
     unreadable: str = ""
+    purged: bool = False
 
 
 def facts_of(*, run_id: UUID, revision: int) -> Facts:
@@ -106,7 +107,7 @@ def facts_of(*, run_id: UUID, revision: int) -> Facts:
     try:
         snapshot = load_snapshot(saved)
     except Unreadable as error:
-        return Facts([], 0, str(error))
+        return Facts([], 0, error.found, purged=isinstance(error, Purged))
     return Facts(resting_facts(snapshot), len(snapshot.results))
 
 
