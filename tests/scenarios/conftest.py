@@ -5,9 +5,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from django.conf import settings
 from django.test import override_settings
 from pytest_django import DjangoDbBlocker
 
+from runtime.registry import agents
 from tests.scenarios.invariants import check_invariants
 from tests.scenarios.world import World, running_world
 from tests.services import TEMPLATE, Services, using_database
@@ -23,6 +25,7 @@ def scenario_stack(services: Services, tmp_path_factory: pytest.TempPathFactory)
     services.cluster.create_database(DATABASE, template=TEMPLATE)
     folder: Path = tmp_path_factory.mktemp("scenarios")
     stack = Stack(services, f"{services.cluster.url(DATABASE)}&options={quote(FROZEN_SESSIONS)}", folder)
+    stack.environment["DJANGO_SETTINGS_MODULE"] = "tests.scenarios.settings"
     try:
         yield stack
     finally:
@@ -33,9 +36,11 @@ def scenario_stack(services: Services, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="package")
 def shared_world(scenario_stack: Stack, django_db_blocker: DjangoDbBlocker) -> Iterator[World]:
     # No page of this process waits for hints, and the thread that sends them would keep a connection.
-    quiet = override_settings(LIVE_HINTS=False, TRACE=False)
-    with quiet, using_database(DATABASE), django_db_blocker.unblock(), running_world(scenario_stack) as world:
+    told = override_settings(LIVE_HINTS=False, TRACE=False, AGENTS=[*settings.AGENTS, "tests.scenarios.agents.Family"])
+    with told, using_database(DATABASE), django_db_blocker.unblock(), running_world(scenario_stack) as world:
+        agents.cache_clear()
         yield world
+    agents.cache_clear()
 
 
 @pytest.fixture

@@ -169,12 +169,14 @@ class World:
         """An operator who may do everything that this path needs."""
         return actor_named(username=name, door="page")
 
-    def start_run(self, *, policy: str = "RESUME_IN_PLACE", lines_without_ticker: bool = True) -> UUID:
-        """Start a fund comparison on two small disclosures."""
+    def start_run(
+        self, *, policy: str = "RESUME_IN_PLACE", lines_without_ticker: bool = True, agent: str = "fund_comparison"
+    ) -> UUID:
+        """Start a fund comparison on two small disclosures, or another agent that takes them."""
         cash = ALDER if lines_without_ticker else ALDER.rpartition("2026")[0]
         inputs = {"a": Upload("alder.csv", cash.encode()), "b": Upload("birch.csv", BIRCH.encode())}
         with transaction.atomic():
-            started = run_start(actor=self.person(), wanted=StartRequest("fund_comparison", inputs))
+            started = run_start(actor=self.person(), wanted=StartRequest(agent, inputs))
             assert isinstance(started, Started), started
             Run.objects.filter(id=started.run_id).update(recovery_policy=policy)
         return started.run_id
