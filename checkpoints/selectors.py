@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -48,6 +49,12 @@ class Position:
     snapshot: Snapshot
     parts: Parts | None = None
     id: UUID | None = None
+
+
+def head_saved_at(run_id: UUID) -> datetime:
+    """When the head of a run was saved, by the database's clock."""
+    saved: datetime = Checkpoint.objects.values_list("created_at", flat=True).filter(run_id=run_id).latest("revision")
+    return saved
 
 
 def has_head(run_id: UUID) -> bool:

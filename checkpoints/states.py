@@ -145,7 +145,9 @@ class SaveStatus(StrEnum):
 
 SAVE_MOVES: Moves = [("UNKNOWN", "SAVED"), ("UNKNOWN", "NOT_SAVED")]
 
-SaveRefusal = Literal["ILLEGAL_PHASE", "FIELD_LIMIT", "FORBIDDEN_CONTENT", "SCHEMA", "MISSING_REF", "VERSION_CONFLICT"]
+SaveRefusal = Literal[
+    "ILLEGAL_PHASE", "FIELD_LIMIT", "FORBIDDEN_CONTENT", "SCHEMA", "MISSING_REF", "VERSION_CONFLICT", "STORE_ERROR"
+]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Refusals about runs. Each docstring is the sentence that the operator reads."""
 
+from django.db.utils import InterfaceError, OperationalError
+
 from accounts.errors import Refused
 
 
@@ -12,11 +14,47 @@ def connection_lost(error: Exception) -> bool:
 
     A server that ends an idle transaction has rolled it back and says so: that is no such error.
     """
-    state = getattr(error.__cause__ or error, "sqlstate", None)
+    if not isinstance(error, (OperationalError, InterfaceError)):
+        return False
+    state = _sqlstate(error)
     return state is None or state.startswith("08") or state in _LOST
 
 
 _LOST = frozenset({"57P01", "57P02", "57P03"})  # ended by an administrator, by a crash, or not up yet
+
+
+def store_said(error: Exception) -> str:
+    """A database error in words, by its SQLSTATE, with the constraint or table that it names. Never its message: that may
+    hold what was to be stored.
+    """
+    state = _sqlstate(error) or ""
+    what = next((words for start, words in _STATES if state.startswith(start)), "the database refused a statement")
+    found = getattr(error.__cause__, "diag", None)
+    named = getattr(found, "constraint_name", None) or getattr(found, "table_name", None)
+    code = state or type(error).__name__
+    return f"{what} ({code}: {named})" if named else f"{what} ({code})"
+
+
+# The longer beginning of a state comes first.
+_STATES = (
+    ("25006", "the database takes no writes"),
+    ("22", "a value is none that the database can hold"),
+    ("23", "a rule of the database forbids what was to be written"),
+    ("25", "a transaction was ended by the server"),
+    ("40", "a transaction was in the way of another one"),
+    ("42", "the tables are not as this version of Signalbox needs them"),
+    ("53100", "the database's disk is full"),
+    ("53", "the database lacks room, memory or connections"),
+    ("55", "somebody else kept a lock for too long"),
+    ("57014", "a statement took too long and was cancelled"),
+    ("58", "the database could not read or write its files"),
+    ("XX", "the database failed inside, or found a page that is damaged"),
+)
+
+
+def _sqlstate(error: Exception) -> str | None:
+    state: str | None = getattr(error.__cause__ or error, "sqlstate", None)
+    return state
 
 
 class RunEnded(Refused):

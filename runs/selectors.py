@@ -23,6 +23,7 @@ from runs.models import (
     Refusal,
     Run,
     RunInput,
+    RunTransition,
     TraceEvent,
     Workspace,
     WorkspaceProgress,
@@ -209,6 +210,15 @@ EVIDENCE = 50  # refused writes and resumes that are shown of a run, the newest 
 def refusals_of(run: Run) -> Sequence[Refusal]:
     """What was refused to a run, the newest first."""
     return list(Refusal.objects.filter(run=run).order_by("-id")[:EVIDENCE])
+
+
+def moves_since(run: Run, *, cause: str, since: datetime, but_after: str) -> int:
+    """How often a run was moved for this cause since a moment, counted from its newest move for the other cause if that is
+    later.
+    """
+    moves = RunTransition.objects.filter(run=run)
+    newest = moves.filter(cause=but_after).order_by("-id").first()
+    return moves.filter(cause=cause, at__gt=since, id__gt=newest.id if newest else 0).count()
 
 
 def hold_refusal(run: Run) -> Refusal | None:

@@ -59,6 +59,7 @@ class HoldReason(StrEnum):
     PAUSED = "PAUSED"
     SAVE_REFUSED = "SAVE_REFUSED"
     SAVE_UNKNOWN = "SAVE_UNKNOWN"
+    STORE_ERROR = "STORE_ERROR"
 
 
 class Origin(StrEnum):
@@ -172,6 +173,7 @@ class RefusalKind(StrEnum):
     TAKEOVER_LIMIT = "TAKEOVER_LIMIT"
     UNCERTAIN_CALL = "UNCERTAIN_CALL"
     SAVE_UNKNOWN = "SAVE_UNKNOWN"
+    STORE_ERROR = "STORE_ERROR"
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,9 @@ def can_stop(status: str, stop_open: bool) -> bool:
     return status in LIVE_RUN and not stop_open
 
 
-_RETRIED_HOLDS = frozenset({"RESUME_REFUSED", "TAKEOVER_LIMIT", "BUDGET", "SAVE_REFUSED", "SAVE_UNKNOWN", "PAUSED"})
+_RETRIED_HOLDS = frozenset(
+    {"RESUME_REFUSED", "TAKEOVER_LIMIT", "BUDGET", "SAVE_REFUSED", "SAVE_UNKNOWN", "STORE_ERROR", "PAUSED"}
+)
 
 
 def can_pause(status: str, control_open: bool) -> bool:
@@ -204,7 +208,9 @@ def can_continue(status: str) -> bool:
 
 
 def can_retry_resume(status: str, hold_reason: str | None) -> bool:
-    """A refused resume, a spent takeover limit, a breached budget, a save that failed or a pause waits for a person."""
+    """A refused resume, a spent takeover limit, a breached budget, a save or a statement that failed, or a pause waits for a
+    person.
+    """
     return status == "HELD" and hold_reason in _RETRIED_HOLDS
 
 

@@ -1,21 +1,23 @@
 """How a worker gives a run back: park it, adopt a stop and close it, fail it, settle it. Each is one transaction."""
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.db import transaction
+from django.db.utils import Error as DatabaseError
 
 from approvals.services import waits_cancel, waits_invalidate
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import load_head, obligations_of
 from checkpoints.services import head_lock, prepare, refused_save_record, snapshot_save
 from checkpoints.statements import Candidate
-from checkpoints.states import NotSaved, Phase, Trigger
+from checkpoints.states import NotSaved, Phase, Saved, Trigger
 from receipts.selectors import open_attempts, outcome_counts, published_reports
 from receipts.services import attempt_lost, calls_cancel, receipt_of, unknown_reads_release
-from runs.errors import LeaseLost
+from runs.errors import LeaseLost, connection_lost, store_said
 from runs.faults import reach
 from runs.leases import lease_lock
 from runs.selectors import open_pause
@@ -29,6 +31,8 @@ from runs.services import (
 )
 from runs.states import GUARD_OF, UNHOLDING_CAUSES, WAKING_CAUSES, Holding, HoldReason, RefusalKind, RunStatus
 from runs.wakeups import hint_run, wakeup_pending, wakeups_cancel, wakeups_refuse
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -107,15 +111,23 @@ def _record_hold(holding: Holding, hold_reason: HoldReason | None, detail: dict[
         )
 
 
-def give_back(holding: Holding, *, cause: str = "DRAIN", due_in: float | None = None) -> None:
+def give_back(holding: Holding, *, cause: str = "DRAIN", due_in: float | None = None, detail: str = "") -> None:
     """Queue the run again between two steps. No takeover; a stop that came wins.
 
     DRAIN: its worker was asked to stop (X06), another one takes it at once. RETRY: it has nothing to do for `due_in` seconds;
-    nobody takes it before, and the sweep sends its hint then.
+    nobody takes it before, and the sweep sends its hint then. STORE_ERROR: the database refused what `detail` says; the same.
     """
     with held_run(holding) as (run, stopping):
         if not stopping:
-            run_move(run, RunStatus.QUEUED, cause=cause, actor=worker(holding), fence=holding.fence, due_in=due_in)
+            run_move(
+                run,
+                RunStatus.QUEUED,
+                cause=cause,
+                actor=worker(holding),
+                fence=holding.fence,
+                due_in=due_in,
+                detail=detail,
+            )
             if due_in is None:
                 hint_run(run_id=run.id)
             return
@@ -170,13 +182,13 @@ def lose_open_attempts(run_id: UUID, *, before_fence: int, why: str) -> None:
 
 def close_stopped(run: Any, *, fence: int | None, actor: str, save: bool) -> None:
     """Close a stopped run, with lease and run locked. `save` adds the closing revision, which may fail (X01)."""
-    head_lock(run.id)
+    head = head_lock(run.id)
     calls_cancel(run_id=run.id, why="the run was stopped")
     waits_cancel(run_id=run.id, why="the run was stopped")
     wakeups_cancel(run_id=run.id)
     unknown_reads_release(run_id=run.id)
     if save:
-        _save_closing(run, Phase.STOPPED, fence or 0)
+        _save_closing(run, head, Phase.STOPPED, fence or 0)
     run_move(run, RunStatus.CANCELLED, cause="STOPPED", actor=actor, fence=fence, detail="stopped")
 
 
@@ -204,14 +216,27 @@ def _settlement(run: Any) -> dict[str, Any]:
     }
 
 
-def _save_closing(run: Any, phase: Phase, fence: int) -> None:
+def _save_closing(run: Any, head: Any, phase: Phase, fence: int) -> None:
+    """Save the closing revision; where it can't be saved, whatever the reason, say so: the run ends all the same (X01)."""
     try:
-        position = load_head(run)
+        with transaction.atomic():
+            outcome = _closing_saved(run, phase, fence)
     except Unreadable as error:
         refusal_record(
             tenant_id=run.tenant_id, run_id=run.id, kind=RefusalKind(error.kind), fence=fence, detail={"at": "closing"}
         )
         return
+    except DatabaseError as error:
+        if connection_lost(error):
+            raise
+        logger.exception("run %s: its closing revision is not saved", run.id)
+        outcome = NotSaved(uuid4(), Trigger.CLOSING, head.revision, "STORE_ERROR", "$", store_said(error))
+    if isinstance(outcome, NotSaved):
+        refused_save_record(outcome, tenant_id=run.tenant_id, run_id=run.id, fence=fence)
+
+
+def _closing_saved(run: Any, phase: Phase, fence: int) -> Saved | NotSaved:
+    position = load_head(run)
     snapshot = position.snapshot.model_copy(
         update={
             "revision": position.revision + 1,
@@ -221,9 +246,7 @@ def _save_closing(run: Any, phase: Phase, fence: int) -> None:
         }
     )
     prepared = prepare(Candidate(snapshot, Trigger.CLOSING, after=position.snapshot, base=position.parts))
-    outcome = prepared if isinstance(prepared, NotSaved) else snapshot_save(prepared, fence=fence)
-    if isinstance(outcome, NotSaved):
-        refused_save_record(outcome, tenant_id=run.tenant_id, run_id=run.id, fence=fence)
+    return prepared if isinstance(prepared, NotSaved) else snapshot_save(prepared, fence=fence)
 
 
 def fail(holding: Holding, why: str, *, cause: str = "FAILED") -> None:

@@ -22,7 +22,7 @@ from runtime.contracts import AgentSpec, Arguments, Gateway, Price, PriorResult,
 from runtime.conversation import Conversation, rebuild
 from runtime.descent import child_report
 from runtime.heartbeat import Heartbeat
-from runtime.hosts import Tried
+from runtime.hosts import Asking, Tried
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ class Session:
     # What is known here and may not be stored yet: revisions on their way, answers in hand, and what was really sent.
     in_flight: list[Prepared] = field(default_factory=list)
     in_hand: dict[UUID, tuple[Sending, Tried]] = field(default_factory=dict)
+    turn_in_hand: tuple[Asked, Asking] | None = None
     sent: set[tuple[UUID, int]] = field(default_factory=set)
     # What was observed and does not hold any more: how often a step's observation has lapsed, and the answers of those.
     epochs: Counter[str] = field(default_factory=Counter)

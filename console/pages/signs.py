@@ -162,6 +162,7 @@ HOLD: Mapping[str, tuple[str, str]] = {
     HoldReason.RESUME_REFUSED: ("A guard refused the resume", "Mend the cause, then ask it to try again"),
     HoldReason.SAVE_REFUSED: ("Its next revision can't be stored", "Read why, put it right, then ask it to try again"),
     HoldReason.SAVE_UNKNOWN: ("Nobody knows whether a save happened", "Look at the database, then ask it to try again"),
+    HoldReason.STORE_ERROR: ("The database refuses its statements", "Look at the database, then ask it to try again"),
     HoldReason.TAKEOVER_LIMIT: ("Its workers died too often", "Look at the workers, then ask it to try again"),
     HoldReason.BUDGET: ("The budget is spent", "Raise the cap, or stop the run"),
     HoldReason.PAUSED: ("A person has paused it", "Resume it, or stop it"),

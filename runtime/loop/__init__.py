@@ -11,7 +11,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from django.db import transaction
-from django.db.utils import InterfaceError, OperationalError
+from django.db.utils import Error as DatabaseError
 
 from checkpoints.errors import Unreadable
 from checkpoints.services import SaveRefused
@@ -32,6 +32,7 @@ from runtime.loop.act import await_result
 from runtime.loop.lost import after_lost_connection
 from runtime.loop.next import Known, Next, decide_next
 from runtime.loop.route import route
+from runtime.loop.store_error import after_store_error
 from runtime.loop.think import think
 from runtime.loop.unsaved import hold_unbound
 from runtime.loop.verify import verify
@@ -98,10 +99,8 @@ def _hold(holding: Holding) -> Holding | None:
         return after_refused_save(holding, refused.outcome)
     except ReadAnew:
         return read_anew(holding)
-    except (OperationalError, InterfaceError) as error:
-        if not connection_lost(error):
-            raise
-        return _after_lost_connection(holding, heartbeat, session)
+    except DatabaseError as error:
+        return _after_database_error(holding, heartbeat, session, error)
     return None
 
 
@@ -115,12 +114,21 @@ def _passes_guards(session: Session) -> bool:
     return True
 
 
-def _after_lost_connection(holding: Holding, heartbeat: Heartbeat, session: Session | None) -> Holding | None:
+def _after_database_error(
+    holding: Holding, heartbeat: Heartbeat, session: Session | None, error: Exception
+) -> Holding | None:
+    """The connection was lost, or the server refused a statement; mending the latter may meet the former."""
     try:
-        return after_lost_connection(holding, heartbeat, session)
+        if connection_lost(error):
+            return after_lost_connection(holding, heartbeat, session)
+        after_store_error(holding, session, error)
     except LeaseLost:
         _gave_up(holding)
-        return None
+    except DatabaseError as another:
+        if connection_lost(error) or not connection_lost(another):
+            raise
+        return _after_database_error(holding, heartbeat, session, another)
+    return None
 
 
 def _gave_up(holding: Holding) -> None:

@@ -1,5 +1,6 @@
 """Act: send the dispatched calls side by side, record what each gave, and close the super-step after the last one."""
 
+import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -7,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connections, transaction
-from django.db.utils import InterfaceError, OperationalError
+from django.db.utils import Error as DatabaseError
 
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
@@ -38,6 +39,8 @@ from runtime.loop.unknown import settle
 from runtime.saving import ReadAnew, record_refused_save
 from runtime.session import Asked, Sending, Session, Settled
 from runtime.statements import RECORD_ALONE, RECORD_RESULT, RECORD_TASK, Written, write
+
+logger = logging.getLogger(__name__)
 
 
 def await_result(session: Session) -> bool:
@@ -73,8 +76,8 @@ class _Recorded:
 def _record_all(session: Session, wave: list[Sending]) -> _Recorded:
     """Record every answer as it comes. Returns whether a stop is in the way of what follows, and the wait before it.
 
-    Once the lease is lost, the answers that still come are kept as evidence only; once the connection to the database is
-    lost, they are kept in hand.
+    Once the lease is lost, the answers that still come are kept as evidence only; once the database has failed, they are
+    kept in hand.
     """
     recorded = _Recorded()
     for sending, tried in _try_all(session, wave):
@@ -108,9 +111,7 @@ def _record_one(session: Session, sending: Sending, tried: Tried, recorded: _Rec
         session.settled.pop(sending.call_id, None)
         session.out.add(sending.call_id)
         recorded.anew = error
-    except (OperationalError, InterfaceError) as error:
-        if not connection_lost(error):
-            raise
+    except DatabaseError as error:
         recorded.lost = error
 
 
@@ -269,19 +270,31 @@ def _commit_or_refuse(
 
 
 def record_in_hand(session: Session) -> None:
-    """Store the answers that this worker holds and that are not stored, after a lost connection. Raises LeaseLost.
+    """Store the answers that this worker holds and that are not stored, after the database has failed. Raises LeaseLost.
 
     Where the commit under way did land, the call is not open any more and nothing is written. An unknown outcome is
-    settled with the attempts that nobody answered.
+    settled with the attempts that nobody answered. An answer that the database refuses once more is kept as evidence.
     """
-    for sending, tried in session.in_hand.values():
-        if tried.unknown or call_now(id=sending.call_id).status != CallStatus.DISPATCHED:
-            continue
-        if _may_try_again(sending, tried):
-            _again(session, sending, tried)
-        else:
-            _commit_alone(session, sending, _known(session, sending, tried))
-    session.in_hand.clear()
+    for sending, tried in list(session.in_hand.values()):
+        try:
+            _record_held(session, sending, tried)
+        except ReadAnew:
+            pass  # its call was settled by somebody else; the answer is kept as evidence
+        except DatabaseError as error:
+            if connection_lost(error):
+                raise
+            logger.exception("run %s: an answer of call %s is refused again", session.run.id, sending.call_id)
+            refuse_late(session, sending, tried)
+        del session.in_hand[sending.call_id]
+
+
+def _record_held(session: Session, sending: Sending, tried: Tried) -> None:
+    if tried.unknown or call_now(id=sending.call_id).status != CallStatus.DISPATCHED:
+        return
+    if _may_try_again(sending, tried):
+        _again(session, sending, tried)
+    else:
+        _commit_alone(session, sending, _known(session, sending, tried))
 
 
 def _settled(session: Session, sending: Sending, tried: Tried) -> Purse:

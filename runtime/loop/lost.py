@@ -9,7 +9,7 @@ import logging
 import threading
 
 from django.db import connection, transaction
-from django.db.utils import InterfaceError, OperationalError
+from django.db.utils import Error as DatabaseError
 
 from checkpoints.services import head_lock_soon, saves_probe, unknown_save_record
 from receipts.selectors import open_attempts
@@ -21,6 +21,7 @@ from runs.states import Holding
 from runtime.ending import held_run
 from runtime.heartbeat import Heartbeat
 from runtime.loop.act import record_in_hand
+from runtime.loop.think import seal_in_hand
 from runtime.session import Session
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ def after_lost_connection(holding: Holding, heartbeat: Heartbeat, session: Sessi
         connection.close()
         try:
             return _resolve(holding, session)
-        except (OperationalError, InterfaceError) as error:
+        except DatabaseError as error:
             if not connection_lost(error):
                 raise
             logger.warning("run %s: still no database: %s", holding.run_id, error)
@@ -62,19 +63,32 @@ def _resolve(holding: Holding, session: Session | None) -> Holding | None:
     with held_run(again) as (run, _):
         head_lock_soon(run.id)
         saves_probe(run_id=run.id, fence=again.fence)
-        if session is not None:
-            _free_unsent(session, again)
     if session is not None:
-        session.holding = again
-        record_in_hand(session)
+        keep(session, again, why="the connection to the database was lost")
     return again
 
 
-def _free_unsent(session: Session, holding: Holding) -> None:
+def keep(session: Session, holding: Holding, *, why: str) -> None:
+    """Store what this worker knows and the store does not, under the fence that it has now: attempts that it never sent,
+    answers and a turn in hand. What the database refuses once more is asked for again, or kept as evidence. Raises LeaseLost.
+    """
+    with held_run(holding):
+        _free_unsent(session, holding, why)
+    session.holding = holding
+    record_in_hand(session)
+    try:
+        seal_in_hand(session)
+    except DatabaseError as error:
+        if connection_lost(error):
+            raise
+        logger.exception("run %s: its turn in hand is refused again", holding.run_id)
+
+
+def _free_unsent(session: Session, holding: Holding, why: str) -> None:
     """An attempt that was committed and, as this worker knows, never sent: it may be tried again, whatever its class."""
-    for attempt in open_attempts(run_id=holding.run_id, before_fence=holding.fence):
+    for attempt in open_attempts(run_id=holding.run_id, before_fence=holding.fence + 1):
         receipt = receipt_of(attempt)
         ours = attempt.fence == session.holding.fence
         if ours and (receipt, attempt.attempt_no) not in session.sent:
-            attempt_refused(attempt, why="not sent: the connection to the database was lost", retry_in=0)
+            attempt_refused(attempt, why=f"not sent: {why}", retry_in=0)
             budget_release(run_id=holding.run_id, receipt_id=receipt, attempt_no=attempt.attempt_no)

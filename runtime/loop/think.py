@@ -17,7 +17,7 @@ from checkpoints.states import Phase, Trigger
 from receipts.selectors import call_now, open_turn, refused_in_the_same_way, sealed_turn
 from receipts.services import attempt_find, attempt_lost, attempt_refused, model_call_failed
 from receipts.statements import NewCall, call_params
-from receipts.states import AttemptOutcome, Disposition, EffectClass
+from receipts.states import AttemptOutcome, Disposition, EffectClass, ModelCallStatus
 from runs.canonical import canonical, digest
 from runs.errors import LeaseLost
 from runs.faults import reach
@@ -63,10 +63,11 @@ def think(session: Session) -> bool:
     session.heartbeat.prove_held()
     session.sent.add((asked.id, asked.attempt))
     answer = try_model(session.gateway, request(session, asked.turn_no))
+    session.turn_in_hand = (asked, answer)
     reach("after_model_response")
-    if answer.turn is None:
-        return _no_turn(session, asked, answer)
-    return _seal(session, asked, answer.turn, answer)
+    going = _no_turn(session, asked, answer) if answer.turn is None else _seal(session, asked, answer.turn, answer)
+    session.turn_in_hand = None
+    return going
 
 
 def request(session: Session, turn_no: int) -> ModelRequest:
@@ -203,15 +204,7 @@ def _shorter(session: Session, asked: Asked, answer: Asking) -> bool:
 
 def _seal(session: Session, asked: Asked, turn: ModelTurn, answer: Asking) -> bool:
     """One commit: the sealed turn, its proposals, the decision and, where policy asks nobody, the first dispatch."""
-    bound = bind_turn(
-        turn,
-        spec=session.spec,
-        run_id=session.run.id,
-        results=session.results,
-        keys=session.keys,
-        epochs=session.epochs,
-    )
-    bound = _authorise(session, dispositions(session, bound))
+    bound = _authorise(session, _bound(session, turn))
     barrier = tuple(item.call.id for item in bound if item.call)
     drafts = [
         (session.next_snapshot(phase, node=node, turn_no=asked.turn_no, barrier=barrier), go)
@@ -238,6 +231,47 @@ def _seal(session: Session, asked: Asked, turn: ModelTurn, answer: Asking) -> bo
     session.trace("turn_sealed", turn=asked.turn_no, proposals=len(bound))
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
     return True
+
+
+def seal_in_hand(session: Session) -> None:
+    """Store the turn that this worker holds and that is not stored, beside the head: whoever goes on takes it from there and
+    asks for nothing (F06). Its calls are recorded, none is sent. Raises LeaseLost.
+    """
+    if session.turn_in_hand is None:
+        return
+    (asked, answer), session.turn_in_hand = session.turn_in_hand, None
+    if answer.turn is None:
+        return
+    bound = _bound(session, answer.turn)
+    params = fence_params(session.holding) | _save_params(session, [])
+    params |= _turn_params(session, asked, answer.turn, answer.body) | call_params(
+        [item.call for item in bound if item.call], [item.proposal for item in bound], key_id=session.key_id
+    )
+    purse = _purse(session, asked, model_used(session, answer.turn, answer.took_ms), bound)
+    with held_run(session.holding):
+        turn = open_turn(run_id=session.run.id)
+        if turn is None or (turn.id, turn.status, turn.attempts) != (
+            asked.id,
+            ModelCallStatus.DISPATCHED,
+            asked.attempt,
+        ):
+            return
+        write(SEAL_ALONE, params | _policy_params(bound) | purse.params())
+    session.trace("turn_sealed", turn=asked.turn_no, proposals=len(bound))
+    hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
+
+
+def _bound(session: Session, turn: ModelTurn) -> list[Bound]:
+    """The proposals of a turn, bound to tools, keys and what the lineage knows."""
+    bound = bind_turn(
+        turn,
+        spec=session.spec,
+        run_id=session.run.id,
+        results=session.results,
+        keys=session.keys,
+        epochs=session.epochs,
+    )
+    return dispositions(session, bound)
 
 
 def _authorise(session: Session, bound: list[Bound]) -> list[Bound]:

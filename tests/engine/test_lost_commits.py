@@ -12,7 +12,7 @@ from checkpoints.models import Checkpoint, SaveAttempt
 from checkpoints.services import head_lock
 from console import settings_test
 from receipts.models import Effect, ModelCall
-from runs.models import Refusal
+from runs.models import BudgetEntry, Refusal
 from runtime.loop import drive
 from tests.agents import SCRIPT, calls
 from tests.engine.engine import (
@@ -176,17 +176,43 @@ def test_an_approved_call_is_sent_once_whatever_became_of_its_dispatch(
     assert run_now(run_id).waits.get().status == "CONSUMED"
 
 
-def test_a_turn_whose_seal_was_cut_off_is_asked_again_only_if_it_is_not_there(
+@pytest.mark.parametrize("lost", ["answer", "request"])
+def test_a_turn_whose_seal_was_cut_off_is_not_asked_again(
+    engine: Engine, at_point: At, proxy: Proxy, lost: Lost
+) -> None:
+    """Where the seal is not there, the answer is: it is sealed under the higher fence, and nothing of it is held as unknown."""
+    SCRIPT.tell(calls(("look", "a"), ("nowhere", "b")))
+    drive_through(proxy, engine.start())
+    run_id = engine.start()
+    cut_at(at_point, "after_model_response", proxy, statement, lost)
+    drive_through(proxy, run_id)
+    turns = ModelCall.objects.filter(run_id=run_id).order_by("turn_no")
+    assert [(turn.attempts, turn.status) for turn in turns] == [(1, "SEALED"), (1, "SEALED")]
+    assert turns[0].sealed_fence == (1 if lost == "answer" else 2)
+    assert run_now(run_id).status == "COMPLETED"
+    assert [request.turn_no for request in SCRIPT.requests] == [1, 2, 1, 2]
+    assert SCRIPT.labels("look").count("a") == 2
+    assert not BudgetEntry.objects.filter(run_id=run_id, kind="HOLD_UNKNOWN").exists()
+    assert broken_invariants() == {}
+
+
+def test_a_turn_whose_seal_was_cut_off_is_asked_again_where_the_lease_is_over(
     engine: Engine, at_point: At, proxy: Proxy
 ) -> None:
     SCRIPT.tell(calls(("look", "a")))
     drive_through(proxy, engine.start())
     run_id = engine.start()
-    cut_at(at_point, "after_model_response", proxy, statement, "answer")
+
+    def cut_and_expire() -> None:
+        expire_lease(run_id)
+        proxy.cut(statement, "request")
+
+    at_point("after_model_response", cut_and_expire)
     drive_through(proxy, run_id)
-    assert [turn.attempts for turn in ModelCall.objects.filter(run_id=run_id).order_by("turn_no")] == [1, 1]
-    assert run_now(run_id).status == "COMPLETED"
-    assert SCRIPT.labels("look").count("a") == 2
+    assert ModelCall.objects.get(run_id=run_id).status == "DISPATCHED"
+    drive(run_id)
+    first = ModelCall.objects.get(run_id=run_id, turn_no=1)
+    assert (run_now(run_id).status, first.attempts, first.sealed_fence) == ("COMPLETED", 2, 2)
 
 
 def test_a_run_that_was_given_back_is_not_called_lost(engine: Engine, at_point: At, proxy: Proxy) -> None:

@@ -68,10 +68,12 @@ INVARIANTS: dict[str, str] = {
         WHERE r.source = 'LIVE' AND r.ok AND (a.outcome IS DISTINCT FROM 'OK' OR r.fence - a.fence <> (
             SELECT count(*) FROM runs_runtransition x WHERE x.run_id = t.run_id AND x.cause = 'REFENCED'
             AND x.fence > a.fence AND x.fence <= r.fence))""",
-    "a sealed turn was sealed under the fence of the attempt that gave it": """
+    "a sealed turn was sealed under the fence of the attempt that gave it, or one that its holder raised itself": """
         SELECT m.id FROM receipts_modelcall m
         LEFT JOIN receipts_attempt a ON a.model_call_id = m.id AND a.outcome = 'OK'
-        WHERE m.status = 'SEALED' AND a.fence IS DISTINCT FROM m.sealed_fence""",
+        WHERE m.status = 'SEALED' AND (m.sealed_fence - a.fence IS DISTINCT FROM (
+            SELECT count(*) FROM runs_runtransition x WHERE x.run_id = m.run_id AND x.cause = 'REFENCED'
+            AND x.fence > a.fence AND x.fence <= m.sealed_fence))""",
     "a successful call with an effect has exactly one effect row, others have none": """
         SELECT t.id FROM receipts_toolcall t LEFT JOIN receipts_effect e ON e.tool_call_id = t.id
         LEFT JOIN receipts_result r ON r.tool_call_id = t.id AND r.source = 'REUSED'

@@ -35,7 +35,7 @@ PLANTED: dict[str, str] = {
         f"UPDATE receipts_attempt SET outcome = NULL, finished_at = NULL WHERE tool_call_id = {CALL}",
     "a live result was written under the fence of the attempt that gave it, or one that its holder raised itself":
         f"UPDATE receipts_result SET fence = 1 WHERE tool_call_id = {CALL}",
-    "a sealed turn was sealed under the fence of the attempt that gave it":
+    "a sealed turn was sealed under the fence of the attempt that gave it, or one that its holder raised itself":
         "UPDATE receipts_modelcall SET sealed_fence = 7 WHERE run_id = %(completed)s AND turn_no = 2",
     "a successful call with an effect has exactly one effect row, others have none":
         f"DELETE FROM receipts_effect WHERE tool_call_id = {CALL}",

@@ -62,6 +62,7 @@ CAUSES = {
     "RETRY": "Told “not now”: queued until the next try is due",
     "CAP_RAISED": "{who} raised a cap",
     "PAUSED": "Held: a person has paused it",
+    "STORE_ERROR": "The database refused a statement of {who}",
     "REFUSED_OFTEN": "Run failed: the model went on proposing what is refused",
 }
 
