@@ -19,6 +19,7 @@ from checkpoints.selectors import access_commitment, access_obligation, current_
 from checkpoints.states import can_release, can_withdraw
 from console.pages.amounts import budget_lines, capped_units
 from console.pages.room import page, respond
+from console.pages.words import CLOSING
 from receipts.selectors import access_call, access_contradiction, outcome_counts
 from receipts.states import CallStatus, Closing, Verdict
 from runs.models import Budget, Run
@@ -273,7 +274,7 @@ def contradiction(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseB
             actor.may(Permission.RECONCILE),
             Permission.RECONCILE,
             flag.closed_at is None,
-            f"It is closed already: {flag.closing}.",
+            f"It is closed already: {CLOSING[flag.closing]}." if flag.closing else "",
         ),
         facts={"flag": flag, "waits": waits, "closings": _closings(waits, chosen)},
     )

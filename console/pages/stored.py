@@ -50,7 +50,12 @@ class Stored:
     @property
     def brief(self) -> SafeString:
         """The short facts on the first level, and how long its lists are."""
-        return format_html_join(" · ", "{} {}", _brief(self.value))
+        return brief_of(self.value)
+
+
+def brief_of(value: dict[str, Any]) -> SafeString:
+    """The short facts on the first level of a value, and how long its lists are."""
+    return format_html_join(" · ", "{} {}", _brief(value))
 
 
 def _brief(value: dict[str, Any]) -> list[tuple[SafeString, SafeString]]:

@@ -10,10 +10,12 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from console.pages import room, signs, text, times
+from console.pages import room, signs, text, times, words
 from console.pages.arguments import ArgumentRow, argument_rows
 from console.pages.inbox.items import inbox_counts
 from console.pages.markdown import report_html
+from console.pages.stored import brief_of
+from runs.models import Run
 
 register = template.Library()
 
@@ -35,9 +37,9 @@ def inbox_total(context: Context) -> int:
 
 
 @register.simple_tag
-def hold_words(reason: str) -> tuple[str, str]:
+def hold_words(run: Run) -> words.Held:
     """Why a run is held, in words, and what helps."""
-    return signs.HOLD[reason]
+    return words.held(run.hold_reason or "", run.hold_detail)
 
 
 @register.simple_tag
@@ -115,7 +117,31 @@ def lamp(status: str, machine: str) -> str:
 @register.filter
 def happened(verdict: str) -> str:
     """A verdict in words."""
-    return {"EXECUTED": "it happened", "NOT_EXECUTED": "it did not happen"}.get(verdict, verdict)
+    return words.VERDICT[verdict]
+
+
+@register.filter
+def source_words(source: str) -> str:
+    """Where evidence comes from, in words."""
+    return words.SOURCE[source]
+
+
+@register.filter
+def closing_words(closing: str) -> str:
+    """How a flag was closed, in words."""
+    return words.CLOSING[closing]
+
+
+@register.filter
+def phase_words(phase: str) -> str:
+    """A phase of the loop in words."""
+    return words.PHASE[phase]
+
+
+@register.filter
+def trigger_words(trigger: str) -> str:
+    """Why a revision was saved, in words."""
+    return words.TRIGGER[trigger]
 
 
 @register.filter
@@ -219,6 +245,12 @@ def plain(value: object) -> str:
 def arguments(value: Any) -> list[ArgumentRow]:
     """Rows of canonical JSON arguments; include components/arguments.html with the result to show them."""
     return argument_rows(value)
+
+
+@register.filter
+def brief(value: Any) -> SafeString | str:
+    """The short facts of a stored object; empty for any other value."""
+    return brief_of(value) if isinstance(value, dict) else ""
 
 
 @register.filter

@@ -223,7 +223,7 @@ def test_evidence_is_given_from_the_call_and_stands_in_the_inbox(mo: Member, vie
     inbox = mo.get(f"/inbox/?kind=flags&item=flag-{flag.id}")
     assert "Said otherwise" in inbox and "It is &lt;b&gt;there&lt;/b&gt;." in inbox and "a retry waits" in inbox
     shown = mo.get(f"/calls/{call.id}/")
-    assert "HUMAN says otherwise: it happened" in shown and f"/contradictions/{flag.id}/close/" in shown
+    assert "A person says otherwise: it happened" in shown and f"/contradictions/{flag.id}/close/" in shown
 
 
 def test_a_flag_is_closed_with_a_choice_and_a_reason(mo: Member, viewer: Member) -> None:

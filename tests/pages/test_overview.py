@@ -27,7 +27,7 @@ def test_what_needs_a_person_and_what_is_stuck(mo: Member) -> None:
     html = mo.get("/")
     assert "3 things need a person. 1 more does not move for other reasons." in html
     assert "Queued, and no worker has taken it" in html
-    assert "PIN_UNAVAILABLE: publish_report 1" in html
+    assert "The agent is not the one that it started with: publish_report 1." in html
     assert (
         'aria-label="Runs by status: 1 queued, 0 running, 1 waiting, 2 held, 0 stopping, 0 ended in 24 hours"' in html
     )

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import combinations
 from typing import Any
 from uuid import uuid4
 
@@ -11,7 +12,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.models import SaveAttempt
-from runs.models import Refusal, Run
+from runs.models import ControlRequest, Refusal, Run
 from tests.pages import story
 from tests.pages.conftest import Member
 from tests.pages.story import Story
@@ -50,7 +51,7 @@ def test_each_attempt_is_a_bar_and_an_event(mo: Member) -> None:
     assert "read_disclosure/b, attempt 2: answered" in html
     assert html.count('class="bar--unknown bar"') == 1
     assert "took over from a worker that fell silent" in html
-    assert "STALE_FENCE" in html
+    assert "Refused: a write under an older fence" in html
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_a_waiting_run_leads_to_the_decision(mo: Member) -> None:
 def test_an_event_has_a_stable_url(mo: Member) -> None:
     run = told(mo, story.waiting)
     html = mo.get(f"/runs/{run.id}/?event=rev-3")
-    assert "Revision 3 saved, AWAITING_TOOL_RESULT</bdi></h2>" in html
+    assert "Revision 3 saved, awaiting tool result</bdi></h2>" in html
     assert f'href="/runs/{run.id}/checkpoints/3/"' in html
 
 
@@ -156,3 +157,28 @@ def test_a_time_that_cannot_be_read_asks_for_the_newest(mo: Member) -> None:
     run = told(mo, story.waiting)
     for bad in ("2026-13-45T99:00:00Z", "yesterday", "2026-08-06T00:00:00"):
         assert "Run admitted" in mo.get(f"/runs/{run.id}/?before={bad}")
+
+
+@pytest.mark.parametrize("tell", [story.waiting, story.sending, story.unknown, story.stopping, story.completed])
+@pytest.mark.parametrize("fold", ["", "?fold=0"])
+def test_labels_on_the_axis_stay_in_the_plot_and_off_each_other(
+    mo: Member, tell: Callable[..., Any], fold: str
+) -> None:
+    run = told(mo, tell)
+    Refusal.objects.create(tenant=mo.tenant, run=run, kind="UNCERTAIN_CALL", fence=1, detail={})
+    axis = mo.client.get(f"/runs/{run.id}/{fold}").context["axis"]
+    for lane in axis.lanes:
+        for label in lane.labels:
+            assert label.end <= 102, (lane.name, label)
+        for one, other in combinations(lane.labels, 2):
+            assert one.y != other.y or one.end <= other.start or other.end <= one.start, (lane.name, one, other)
+
+
+def test_a_pause_is_called_a_pause(mo: Member) -> None:
+    run = told(mo, story.waiting)
+    now = timezone.now()
+    ControlRequest.objects.create(
+        tenant=mo.tenant, run=run, kind="PAUSE", requested_by="person:mo.okafor", reason="shift", accepted_at=now
+    )
+    html = mo.get(f"/runs/{run.id}/")
+    assert "Pause accepted, asked by mo.okafor" in html and "stop accepted</text>" not in html

@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 from console.pages import signs
 from console.pages.amounts import NAMES, amount
 from console.pages.call.facts import CallFacts
+from console.pages.titles import call_question, call_title
 from console.templatetags.signalbox import age, effect, exact, left, person, state_chip, when
 from receipts.models import Result
 from receipts.states import CallStatus
@@ -35,13 +36,7 @@ class Shown:
 
 def title_of(facts: CallFacts) -> str:
     """What the call is; for one of unknown outcome, the question that somebody has to answer."""
-    call, publication = facts.call, facts.publication
-    if publication is None:
-        return f"Did {call.step_name} happen?" if facts.uncertain else call.step_name
-    version = publication.report_version.version_no
-    if facts.uncertain:
-        return f"Was report v{version} published on the {publication.channel}?"
-    return f"Publish report v{version} on the {publication.channel}"
+    return (call_question if facts.uncertain else call_title)(facts.call, facts.publication)
 
 
 def lead_of(facts: CallFacts) -> SafeString | str:

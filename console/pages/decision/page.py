@@ -23,9 +23,9 @@ from console.pages.decision.state import Moved, WaitState, closed_notice, wait_u
 from console.pages.notice import Notice, refusal_notice
 from console.pages.room import page, panel_asked, respond
 from console.pages.stored import Stored, stored_arguments
+from console.pages.titles import call_title
 from console.pages.tool_facts import tool_facts
 from console.templatetags.signalbox import short_id
-from receipts.models import Publication, ToolCall
 
 PANELS = {
     "wait-live": "pages/decision/live.html",
@@ -201,10 +201,3 @@ def _evidence_context(state: WaitState, arguments: Stored | None, typed: Typed) 
         "facts": facts_of(run_id=wait.run_id, revision=wait.checkpoint_revision),
         "report": report_preview(state.publication),
     }
-
-
-def call_title(call: ToolCall, publication: Publication | None) -> str:
-    """What a call would do or did, as a title."""
-    if publication is None:
-        return call.step_name
-    return f"Publish report v{publication.report_version.version_no} on the {publication.channel}"

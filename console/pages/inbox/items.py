@@ -11,7 +11,8 @@ from accounts.states import Actor, Permission
 from approvals.models import Wait
 from approvals.selectors import waits_visible
 from approvals.states import WaitStatus
-from console.pages import signs
+from console.pages import signs, words
+from console.pages.titles import call_title, publications_of
 from receipts.models import Attempt, Contradiction, Reconciliation, ToolCall
 from receipts.selectors import calls_visible, contradictions_visible
 from receipts.states import CallStatus, Verdict
@@ -116,9 +117,14 @@ def held_runs(actor: Actor) -> QuerySet[Run]:
 
 def inbox_groups(actor: Actor, now: datetime, kind: str = "") -> list[Group]:
     """Items in rank: unknown first, then what runs out soon, then held runs, then the rest. `kind` keeps one kind."""
-    unknown = [_unknown_item(call) for call in unknown_calls(actor)[:KIND_LIMIT]] if kind in ("", "unknown") else []
-    flags = [_flag_item(flag) for flag in open_flags(actor)[:KIND_LIMIT]] if kind in ("", "flags") else []
-    waits = [_wait_item(wait) for wait in open_waits(actor)[:KIND_LIMIT]] if kind in ("", "approvals") else []
+    calls = list(unknown_calls(actor)[:KIND_LIMIT]) if kind in ("", "unknown") else []
+    raised = list(open_flags(actor)[:KIND_LIMIT]) if kind in ("", "flags") else []
+    asked = list(open_waits(actor)[:KIND_LIMIT]) if kind in ("", "approvals") else []
+    about = [*calls, *(flag.tool_call for flag in raised), *(wait.tool_call for wait in asked)]
+    made = publications_of(call.id for call in about)
+    unknown = [_unknown_item(call, call_title(call, made.get(call.id))) for call in calls]
+    flags = [_flag_item(flag, call_title(flag.tool_call, made.get(flag.tool_call_id))) for flag in raised]
+    waits = [_wait_item(wait, call_title(wait.tool_call, made.get(wait.tool_call_id))) for wait in asked]
     held = [_held_item(run) for run in held_runs(actor)[:KIND_LIMIT]] if kind in ("", "held") else []
     waits.sort(key=lambda item: (item.deadline or now, -item.weight))
     soon = [item for item in waits if item.deadline and item.deadline <= now + SOON]
@@ -133,14 +139,14 @@ def inbox_groups(actor: Actor, now: datetime, kind: str = "") -> list[Group]:
     return [group for group in groups if group.items]
 
 
-def _unknown_item(call: ToolCall) -> Item:
+def _unknown_item(call: ToolCall, title: str) -> Item:
     sign = signs.CALL[CallStatus.UNCERTAIN]
     tries = f"{call.attempts} attempt{'s' if call.attempts != 1 else ''}"
     return Item(
         key=f"call-{call.id}",
         kind="unknown",
         id=call.id,
-        title=call.step_name,
+        title=title,
         run_title=call.run.title,
         about=f"{call.effect_class} · {tries} · its run is {call.run.status}",
         lamp=sign.lamp,
@@ -153,7 +159,7 @@ def _unknown_item(call: ToolCall) -> Item:
     )
 
 
-def _flag_item(flag: Contradiction) -> Item:
+def _flag_item(flag: Contradiction, title: str) -> Item:
     sign = signs.CALL[CallStatus.UNCERTAIN]
     call = flag.tool_call
     waits = " · a retry waits" if call.status == CallStatus.RETRY_WAIT else ""
@@ -161,9 +167,9 @@ def _flag_item(flag: Contradiction) -> Item:
         key=f"flag-{flag.id}",
         kind="flags",
         id=flag.id,
-        title=call.step_name,
+        title=title,
         run_title=call.run.title,
-        about=f"accepted {flag.accepted}, {flag.source} says {flag.says}{waits}",
+        about=f"accepted: {words.VERDICT[flag.accepted]}; {words.SOURCE[flag.source]} says: {words.VERDICT[flag.says]}{waits}",
         lamp=sign.lamp,
         icon=sign.icon,
         word="Said otherwise",
@@ -174,13 +180,13 @@ def _flag_item(flag: Contradiction) -> Item:
     )
 
 
-def _wait_item(wait: Wait) -> Item:
+def _wait_item(wait: Wait, title: str) -> Item:
     sign = signs.WAIT[WaitStatus.OPEN]
     return Item(
         key=f"wait-{wait.id}",
         kind="approvals",
         id=wait.id,
-        title=wait.tool_call.step_name,
+        title=title,
         run_title=wait.run.title,
         about=f"{wait.tool_call.effect_class} · revision {wait.checkpoint_revision} · needs one {wait.required_role}",
         lamp=sign.lamp,
@@ -194,14 +200,14 @@ def _wait_item(wait: Wait) -> Item:
 
 
 def _held_item(run: Run) -> Item:
-    sign = signs.RUN[RunStatus.HELD]
+    sign, said = signs.RUN[RunStatus.HELD], words.held(run.hold_reason or "", run.hold_detail)
     return Item(
         key=f"run-{run.id}",
         kind="held",
         id=run.id,
-        title=signs.HOLD[run.hold_reason or ""][0],
+        title=said.title,
         run_title=run.title,
-        about=f"{run.hold_reason}{' · ' + run.hold_detail if run.hold_detail else ''}",
+        about=said.found or f"{said.helps}.",
         lamp=sign.lamp,
         icon=sign.icon,
         word="Held",

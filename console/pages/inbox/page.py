@@ -15,6 +15,7 @@ from approvals.states import can_decide
 from console.pages.arguments import ArgumentRow, argument_rows
 from console.pages.inbox.items import Counts, inbox_counts, inbox_groups
 from console.pages.room import page, respond
+from console.pages.titles import call_question, call_title, publications_of
 from receipts.models import Attempt
 from receipts.selectors import access_call, access_contradiction, call_arguments
 from runs.selectors import access_run, database_now
@@ -83,6 +84,7 @@ class Preview:
     """What the preview shows of one item, whatever its state is by now."""
 
     kind: str
+    title: str
     subject: Any
     run: Any
     rows: list[ArgumentRow]
@@ -107,7 +109,8 @@ def _wait_preview(actor: Actor, id: UUID) -> Preview:
     rows = argument_rows(call_arguments(wait.tool_call))
     may = can_decide(wait.status) and actor.may(Permission.DECIDE)
     odd = [row for row in rows if row.odd]
-    return Preview("wait", wait, wait.run, rows, odd, [], reverse("wait", args=[id]), may)
+    title = call_title(wait.tool_call, publications_of([wait.tool_call_id]).get(wait.tool_call_id))
+    return Preview("wait", title, wait, wait.run, rows, odd, [], reverse("wait", args=[id]), may)
 
 
 def _call_preview(actor: Actor, id: UUID) -> Preview:
@@ -115,17 +118,18 @@ def _call_preview(actor: Actor, id: UUID) -> Preview:
     rows = argument_rows(call_arguments(call))
     attempts = list(Attempt.objects.filter(tool_call=call).order_by("attempt_no"))
     odd = [row for row in rows if row.odd]
-    return Preview(
-        "call", call, call.run, rows, odd, attempts, reverse("call", args=[id]), actor.may(Permission.RECONCILE)
-    )
+    title = call_question(call, publications_of([call.id]).get(call.id))
+    may = actor.may(Permission.RECONCILE)
+    return Preview("call", title, call, call.run, rows, odd, attempts, reverse("call", args=[id]), may)
 
 
 def _run_preview(actor: Actor, id: UUID) -> Preview:
     run = access_run(actor=actor, id=id)
-    return Preview("run", run, run, [], [], [], reverse("run", args=[id]), actor.may(Permission.RESUME))
+    return Preview("run", run.title, run, run, [], [], [], reverse("run", args=[id]), actor.may(Permission.RESUME))
 
 
 def _flag_preview(actor: Actor, id: UUID) -> Preview:
     flag = access_contradiction(actor=actor, id=id)
     url = reverse("contradiction-close", args=[id])
-    return Preview("flag", flag, flag.tool_call.run, [], [], [], url, actor.may(Permission.RECONCILE))
+    title = call_title(flag.tool_call, publications_of([flag.tool_call_id]).get(flag.tool_call_id))
+    return Preview("flag", title, flag, flag.tool_call.run, [], [], [], url, actor.may(Permission.RECONCILE))

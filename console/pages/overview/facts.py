@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from accounts.states import Actor, Permission
-from console.pages import signs
+from console.pages import signs, words
 from console.pages.inbox.items import SOON, Counts, held_runs, open_waits, unknown_calls
 from console.pages.times import span
 from runs.selectors import runs_visible
@@ -140,8 +140,8 @@ def _stuck(
         why = f"The sweep fails on it, and goes on trying: {failing}"
         return Stuck(id, title, "stop", "stop", since, why, "Look into the log of the workers; other runs are not kept")
     if status == "HELD":
-        sign, (why, helps) = signs.RUN[status], signs.HOLD[hold_reason or ""]
-        return Stuck(id, title, sign.lamp, sign.icon, since, f"{why}. {hold_detail}".strip(), helps)
+        sign, said = signs.RUN[status], words.held(hold_reason or "", hold_detail)
+        return Stuck(id, title, sign.lamp, sign.icon, since, said.sentence, said.helps)
     if status == "QUEUED":
         why, helps = (
             "Queued, and no worker has taken it",

@@ -10,11 +10,14 @@ from console.pages.run.events import Event, Tenure, attempt_name
 from console.pages.run.rows import RunRows
 from console.pages.run.scale import Scale, scale_of
 from console.pages.times import span
+from console.pages.words import PHASE
 
 CHAR = 0.75  # percent of the narrowest plot (768 px) that one character of a label takes
 NEAR = 3.2  # stations and marks nearer than this are drawn as one
 TRACK = 22
-MAX_TRACKS = 6
+MAX_TRACKS = 8
+CLOCK = 7.0  # percent that a time of day takes over the axis, and half of what the length of a fold takes
+FOLD_LABEL = 2.4
 
 
 @dataclass(frozen=True)
@@ -120,13 +123,23 @@ class Axis:
 
     @property
     def ticks(self) -> list[tuple[datetime, float]]:
-        """Round times and where they stand, none under the word "now"."""
-        return [(at, x) for at, x in self.scale.ticks() if self.now_x is None or abs(self.now_x - x) > 7]
+        """Round times and where they stand, none under the clock of now or under the length of a fold."""
+        taken = [piece.x + piece.width / 2 for piece in self.scale.folds]
+        free = [
+            (at, x) for at, x in self.scale.ticks() if all(abs(middle - x) > CLOCK / 2 + FOLD_LABEL for middle in taken)
+        ]
+        return [(at, x) for at, x in free if self.now_x is None or x + CLOCK / 2 < 100 - CLOCK]
 
     @property
-    def folds(self) -> list[tuple[float, float, list[str]]]:
-        """Where it begins, its width, and its length in words, one unit a line."""
-        return [(round(p.x, 2), round(p.width, 2), _lines(span(p.length))) for p in self.scale.folds]
+    def folds(self) -> list[tuple[float, float, list[str], bool]]:
+        """Where it begins, its width, its length in words, one unit a line, and whether they have room beside the clock."""
+        return [
+            (round(p.x, 2), round(p.width, 2), _lines(span(p.length)), p.width >= 3 and self._clear(p.x + p.width / 2))
+            for p in self.scale.folds
+        ]
+
+    def _clear(self, middle: float) -> bool:
+        return self.now_x is None or middle + FOLD_LABEL < 100 - CLOCK
 
     @property
     def length(self) -> str:
@@ -200,9 +213,8 @@ class Drawing:
             words = move.to_status.capitalize() + (f", {span(until - move.at)}" if until > move.at else "")
             shapes = _STATUS_SHAPES if going else _PAST_SHAPES
             lane.bars.append(Bar(x, width, 22, 6, shapes.get(move.to_status, "bar bar--light"), words))
-            anchor = (100.0, "end") if going and x + len(words) * CHAR > 100 else (x, "start")
             labels.append(
-                (math.inf if going else width, Label(anchor[0], 0, 15, words, anchor[1], "t-strong" if going else ""))
+                (math.inf if going else width, self._beside(x, words, 15, weight="t-strong" if going else ""))
             )
         lane.labels = _uncrowded(labels)
         return lane
@@ -220,12 +232,22 @@ class Drawing:
             if tenure.takeover:
                 lane.marks.append(Mark(x, 14.5, "takeover", "caution", f"Takeover by {words}"))
         refused = [e for e in events if e.kind == "Refused"]
+        labels: list[tuple[float, Label]] = []
         for group in self._near(refused):
             first = group[0]
             title = first.short if len(group) == 1 else f"{len(group)} writes refused"
             lane.marks.append(Mark(self.scale.x(first.at), 34, "refused", "stop", title, first.key, self._has(group)))
-            lane.labels.append(Label(self.scale.x(first.at), 10, 38, title))
+            labels.append((0.0, self._beside(self.scale.x(first.at), title, 38, gap=10)))
+        lane.labels += _uncrowded(labels)
         return lane
+
+    def _beside(self, x: float, words: str, y: float, *, gap: int = 0, weight: str = "") -> Label:
+        """A label right of `x`; left of it, and of the line of now, where there is no room on the right."""
+        right = Label(x, gap, y, words, "start", weight)
+        edge = self.scale.x(self.end) if self.live else 100.0
+        if right.end <= edge:
+            return right
+        return Label(min(x, edge) if gap else edge, -gap or -6, y, words, "end", weight)
 
     def _has(self, group: Iterable[Event]) -> bool:
         return any(event.key == self.picked for event in group)
@@ -248,7 +270,7 @@ class Drawing:
         for group in self._near(saved):
             first, last = group[0].revision, group[-1].revision
             text = str(first) if first == last else f"{first}–{last}"
-            title = f"Revision {text}, {group[-1].subject.phase}"
+            title = f"Revision {text}, {PHASE[group[-1].subject.phase]}"
             chosen = self._has(group)
             start, end = self.scale.x(group[0].at), self.scale.x(group[-1].at)
             lane.stations.append(Station(start, end, 18, text, title, group[-1].key, last == head, chosen))
@@ -266,7 +288,8 @@ class Drawing:
             for event in tries:
                 lane.bars.append(self._bar(event, y, 9, _attempt_shape(event)))
                 lane.bars += self._tail(event, y)
-            lane.labels.append(label)
+            if label is not None:
+                lane.labels.append(label)
         lane.height = 8 + TRACK * max(1, tracks.used)
         return lane
 
@@ -350,17 +373,23 @@ class _Tracks:
     def used(self) -> int:
         return len(self.ends)
 
-    def place(self, tries: list[Event]) -> tuple[int, Label]:
-        """The track of a call and its label: right of its last attempt, left of its first, or above."""
+    def place(self, tries: list[Event]) -> tuple[int, Label | None]:
+        """The track of a call and its label: right of its last attempt, left of its first, or above. None where every
+        track is taken: then it shares one, and its name is in the list of events.
+        """
         first, last = tries[0], tries[-1]
         left = self.drawing.reach(first.at, first.until)[0]
         right = sum(self.drawing.reach(last.at, last.until))
         name = attempt_name(first.subject) + (f", {len(tries)} attempts" if len(tries) > 1 else "")
         need = len(name) * CHAR + 1
         after = right + need <= 100
-        track = self._free(left if after else max(0.0, left - need))
-        self.ends[track] = right + (need if after else 0.5)
+        start = left if after else max(0.0, left - need)
+        track = self._free(start)
+        shared = self.ends[track] > start
+        self.ends[track] = max(self.ends[track], right + (need if after else 0.5))
         y, weight = 18 + track * TRACK, "t-strong" if last.going else ""
+        if shared:
+            return track, None
         if after:
             return track, Label(round(right, 2), 4, y, name, "start", weight)
         if left >= need:

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 
 from approvals.models import Wait
 from checkpoints.models import Checkpoint, SaveAttempt
+from console.pages import words
 from console.pages.run.events import Event
 from console.templatetags.signalbox import age, digest, effect, exact, left, person, short_id, state_chip, when
 from receipts.models import Attempt, ModelCall, Publication, Reconciliation, ReportVersion
@@ -83,9 +84,9 @@ def _turn(attempt: Attempt, facts: list[Fact]) -> tuple[SafeString | str, list[F
 def _checkpoint(saved: Checkpoint, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
     facts: list[Fact] = [
         ("Revision", str(saved.revision)),
-        ("Phase", saved.phase),
+        ("Phase", words.PHASE[saved.phase].capitalize()),
         ("Next", exact(saved.next_node, "line")),
-        ("Why saved", saved.trigger),
+        ("Why saved", words.capitalised(words.TRIGGER[saved.trigger])),
         ("Fence", str(saved.fence)),
         ("Digest", digest(saved.digest, 12)),
         ("Size", f"{saved.body_bytes} bytes"),
@@ -149,7 +150,7 @@ def _control(control: ControlRequest, run_id: UUID) -> tuple[SafeString | str, l
 
 def _refusal(refusal: Refusal, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
     facts: list[Fact] = [
-        ("Refused", refusal.kind),
+        ("Code", refusal.kind),
         ("Fence", "" if refusal.fence is None else str(refusal.fence)),
         ("Expected", "" if refusal.expected_revision is None else f"revision {refusal.expected_revision}"),
         ("Found", "" if refusal.actual_revision is None else f"revision {refusal.actual_revision}"),
@@ -178,8 +179,8 @@ def _lost_save(save: SaveAttempt, run_id: UUID) -> tuple[SafeString | str, list[
 
 def _verdict(verdict: Reconciliation, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
     facts: list[Fact] = [
-        ("Verdict", verdict.verdict),
-        ("Then", "" if verdict.follow_up == "NONE" else verdict.follow_up),
+        ("Verdict", words.capitalised(words.VERDICT[verdict.verdict])),
+        ("Then", {"RETRY": "Send it again", "FAIL": "Do not send it"}.get(verdict.follow_up, "")),
         ("Said by", person(verdict.actor)),
         ("Evidence", exact(verdict.evidence)),
         ("There", exact(verdict.external_ref, "line") if verdict.external_ref else ""),
@@ -190,9 +191,9 @@ def _verdict(verdict: Reconciliation, run_id: UUID) -> tuple[SafeString | str, l
 
 def _move(move: RunTransition, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
     facts: list[Fact] = [
-        ("From", move.from_status or "nothing"),
-        ("To", move.to_status),
-        ("Cause", move.cause),
+        ("From", (move.from_status or "").capitalize()),
+        ("To", move.to_status.capitalize()),
+        ("Code", move.cause),
         ("Why", exact(move.detail) if move.detail else ""),
         ("By", person(move.actor)),
         ("Fence", "" if move.fence is None else str(move.fence)),

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from approvals.models import Wait
-from console.pages import signs
+from console.pages import signs, words
 from console.pages.run.rows import WINDOW, RunRows
 from receipts.models import Attempt
 from receipts.states import AttemptOutcome
@@ -53,20 +53,6 @@ def run_events(rows: RunRows) -> list[Event]:
     return sorted(shown, key=lambda event: event.at)[-WINDOW:]
 
 
-CAUSES = {
-    "ADMITTED": "Run admitted",
-    "ACQUIRED": "{who} took the lease",
-    "REFENCED": "{who} raised its fence and read the run anew",
-    "TAKEOVER": "{who} took over from a worker that fell silent",
-    "DRAIN": "{who} was asked to stop, and gave the run back",
-    "RETRY": "Told “not now”: queued until the next try is due",
-    "CAP_RAISED": "{who} raised a cap",
-    "PAUSED": "Held: a person has paused it",
-    "STORE_ERROR": "The database refused a statement of {who}",
-    "REFUSED_OFTEN": "Run failed: the model went on proposing what is refused",
-}
-
-
 def _status_events(rows: RunRows) -> Iterator[Event]:
     for move in rows.transitions:
         sign = signs.RUN[move.to_status]
@@ -86,8 +72,7 @@ def _status_events(rows: RunRows) -> Iterator[Event]:
 
 def _move_words(move: RunTransition) -> str:
     who = move.actor.partition(":")[2] or move.actor
-    said = CAUSES.get(move.cause, move.cause.replace("_", " ").capitalize()).format(who=who)
-    return said if move.cause in CAUSES else f"{said}: {move.from_status or 'nothing'} to {move.to_status}"
+    return words.moved(move.cause, move.to_status, who)
 
 
 def _checkpoint_events(rows: RunRows) -> Iterator[Event]:
@@ -96,22 +81,13 @@ def _checkpoint_events(rows: RunRows) -> Iterator[Event]:
             key=f"rev-{saved.revision}",
             at=saved.created_at,
             kind="Checkpoint",
-            what=f"Revision {saved.revision} saved, {saved.phase}",
+            what=f"Revision {saved.revision} saved, {words.PHASE[saved.phase]}",
             short=str(saved.revision),
             subject=saved,
             icon="station",
             revision=saved.revision,
             fence=saved.fence,
         )
-
-
-OUTCOMES = {
-    None: "sent, no answer yet",
-    AttemptOutcome.OK: "answered",
-    AttemptOutcome.ERROR_RETRYABLE: "answered: not now",
-    AttemptOutcome.ERROR_FINAL: "answered: no",
-    AttemptOutcome.NO_RESPONSE: "no answer",
-}
 
 
 def attempt_name(attempt: Attempt) -> str:
@@ -127,7 +103,7 @@ def _attempt_event(attempt: Attempt) -> Event:
         key=f"{'call' if of_tool else 'turn'}-{attempt.tool_call_id or attempt.model_call_id}-{attempt.attempt_no}",
         at=attempt.dispatched_at,
         kind="Tool call" if of_tool else "Model call",
-        what=f"{attempt_name(attempt)}, attempt {attempt.attempt_no}: {OUTCOMES[attempt.outcome]}",  # type: ignore[index]
+        what=f"{attempt_name(attempt)}, attempt {attempt.attempt_no}: {words.OUTCOME[attempt.outcome]}",
         short=attempt_name(attempt),
         subject=attempt,
         lamp=sign.lamp,
@@ -177,10 +153,8 @@ def _wait_events(wait: Wait) -> Iterator[Event]:
             **common,
         )
     if wait.status in CLOSED and wait.closed_at:
-        words, icon = CLOSED[wait.status]
-        yield Event(
-            key=f"closed-{wait.id}", at=wait.closed_at, kind="Wait", what=words, short=words, icon=icon, **common
-        )
+        said, icon = CLOSED[wait.status]
+        yield Event(key=f"closed-{wait.id}", at=wait.closed_at, kind="Wait", what=said, short=said, icon=icon, **common)
 
 
 PUBLICATION = {
@@ -206,13 +180,13 @@ def _report_events(rows: RunRows) -> Iterator[Event]:
         )
     for publication in rows.publications:
         sign = signs.PUBLICATION[publication.status]
-        words = f"v{publication.report_version.version_no} on {publication.channel}: {PUBLICATION[publication.status]}"
+        said = f"v{publication.report_version.version_no} on {publication.channel}: {PUBLICATION[publication.status]}"
         yield Event(
             key=f"publication-{publication.id}",
             at=publication.changed_at,
             kind="Report",
-            what=words,
-            short=words,
+            what=said,
+            short=said,
             subject=publication,
             lamp=sign.lamp,
             icon=sign.icon,
@@ -236,7 +210,7 @@ def _control_events(control: ControlRequest) -> Iterator[Event]:
                 at=at,
                 kind="Control",
                 what=what,
-                short=f"stop {stage}",
+                short=f"{name.lower()} {stage}",
                 subject=control,
                 lamp="stop",
                 icon=icon,
@@ -249,8 +223,8 @@ def _refusal_events(rows: RunRows) -> Iterator[Event]:
             key=f"refusal-{refusal.pk}",
             at=refusal.at,
             kind="Refused",
-            what=f"Refused: {refusal.kind}",
-            short=refusal.kind,
+            what=words.refused(refusal.kind),
+            short="refused",
             subject=refusal,
             lamp="stop",
             icon="refused",
@@ -291,8 +265,8 @@ def _verdict_events(rows: RunRows) -> Iterator[Event]:
             key=f"verdict-{verdict.id}",
             at=verdict.at,
             kind="Verdict",
-            what=f"{by} says {verdict.verdict} of {verdict.tool_call.step_name}",
-            short=f"{by}: {verdict.verdict}",
+            what=f"{by} says of {verdict.tool_call.step_name}: {words.VERDICT[verdict.verdict]}",
+            short=f"{by}: {words.VERDICT[verdict.verdict]}",
             subject=verdict,
             lamp="unknown",
             icon="person",

@@ -6,14 +6,14 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console.pages import signs
+from console.pages import signs, words
 from console.pages.amounts import NAMES, amount, nearness
 from console.pages.run.events import attempt_name
 from console.pages.run.rows import RunRows
 from console.pages.times import span
+from console.pages.titles import call_title
 from console.templatetags.signalbox import age, digest, exact, left, when
 from receipts.models import Attempt
-from runs.selectors import hold_refusal
 from runs.states import ENDED_RUN, BudgetUnit, RecoveryPolicy
 
 # What is promised of a run whose worker dies, in words: what happens, and the condition or what that means.
@@ -51,10 +51,8 @@ def head_line(rows: RunRows) -> SafeString | str:
 
 
 def _held(rows: RunRows) -> SafeString:
-    refused = hold_refusal(rows.run) if rows.run.hold_reason == "RESUME_REFUSED" else None
-    title, helps = signs.GUARD.get(refused.kind if refused else "", signs.HOLD[rows.run.hold_reason or ""])
-    detail = format_html(" {}", exact(rows.run.hold_detail)) if rows.run.hold_detail else ""
-    return format_html("{}.{} {}.", title, detail, helps)
+    said = words.held(rows.run.hold_reason or "", rows.run.hold_detail)
+    return format_html("{} {}.", exact(said.sentence), said.helps)
 
 
 def _waiting(rows: RunRows) -> SafeString | str:
@@ -66,9 +64,10 @@ def _waiting(rows: RunRows) -> SafeString | str:
     if not waits:
         return "Decided; a worker takes it up."
     link = reverse("wait", args=[waits[0].id])
-    step = exact(waits[0].tool_call.step_name, "line")
+    call = waits[0].tool_call
+    made = next((publication for publication in rows.publications if publication.tool_call_id == call.id), None)
     said = 'Waits for a person: <a href="{}">{}</a>, {} left.'
-    return format_html(said, link, step, left(waits[0].deadline))
+    return format_html(said, link, exact(call_title(call, made), "line"), left(waits[0].deadline))
 
 
 def _sent(attempt: Attempt, status: str) -> SafeString:
@@ -84,7 +83,11 @@ def facts_of(rows: RunRows) -> list[Shown]:
     if head:
         link = reverse("checkpoint", args=[run.id, head.revision])
         revision = format_html('<a href="{}">{}</a>', link, head.revision)
-        shown = [Shown("Phase", head.phase), Shown("Revision", revision, digest(head.digest)), *shown]
+        shown = [
+            Shown("Phase", words.PHASE[head.phase].capitalize()),
+            Shown("Revision", revision, digest(head.digest)),
+            *shown,
+        ]
     return [
         *shown,
         _budget(rows),
