@@ -77,6 +77,7 @@ REFUSAL: Mapping[str, str] = {
     RefusalKind.CONFIG_DRIFT: "terms that its agent declares by now",
     RefusalKind.TAKEOVER_LIMIT: "one more takeover",
     RefusalKind.UNCERTAIN_CALL: "going on over a call that may have happened",
+    RefusalKind.STORE_ERROR: "a statement, by the database",
     RefusalKind.SAVE_UNKNOWN: "going on over a save that nobody knows of",
 }
 
