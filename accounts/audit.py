@@ -6,11 +6,26 @@ from typing import Any
 from uuid import UUID
 
 import rfc8785
-from django.db import connection, transaction
+from django.db import transaction
 
 from accounts.errors import Refused
 from accounts.models import AuditEvent, AuditHead
+from accounts.statements import fetch
 from accounts.states import Actor
+
+# The clock is read once the end of the chain is locked, so times go with the numbers.
+_CHAIN_END = """
+WITH head AS (SELECT seq, hash FROM accounts_audithead WHERE tenant_id = %(tenant)s FOR NO KEY UPDATE)
+SELECT seq, hash, clock_timestamp() FROM head"""
+
+_APPEND = """
+WITH event AS (
+    INSERT INTO accounts_auditevent (tenant_id, seq, actor, action, object_type, object_id, detail, canonical, at,
+        prev_hash, hash)
+    VALUES (%(tenant)s, %(seq)s, %(actor)s, %(action)s, %(object_type)s, %(object_id)s, %(detail)s, %(canonical)s,
+        %(at)s, %(previous)s, %(hash)s)
+    RETURNING tenant_id, seq, hash)
+UPDATE accounts_audithead h SET seq = event.seq, hash = event.hash FROM event WHERE h.tenant_id = event.tenant_id"""
 
 
 def audit_append(*, actor: Actor, action: str, object_type: str, object_id: UUID, detail: dict[str, Any]) -> None:
@@ -18,36 +33,33 @@ def audit_append(*, actor: Actor, action: str, object_type: str, object_id: UUID
 
     `detail` holds ids, digests and enums; never bodies, arguments or a person's words, which have rows of their own (T24).
     """
-    head = AuditHead.objects.select_for_update(no_key=True).get(tenant_id=actor.tenant_id)
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        at = cursor.fetchone()[0]
+    seq, previous, at = fetch(_CHAIN_END, {"tenant": actor.tenant_id})[0]
     event = {
-        "seq": head.seq + 1,
+        "seq": seq + 1,
         "at": at.isoformat(),
         "actor": actor.label,
         "door": actor.door,
         "action": action,
         "object": [object_type, str(object_id)],
         "detail": detail,
-        "prev": head.hash,
+        "prev": previous,
     }
     canonical = rfc8785.dumps(event)
     digest = hashlib.sha256(canonical).hexdigest()
-    AuditEvent.objects.create(
-        tenant_id=actor.tenant_id,
-        seq=head.seq + 1,
-        actor=actor.label,
-        action=action,
-        object_type=object_type,
-        object_id=str(object_id),
-        detail={**detail, "door": actor.door},
-        canonical=canonical,
-        at=at,
-        prev_hash=head.hash,
-        hash=digest,
-    )
-    AuditHead.objects.filter(tenant_id=actor.tenant_id).update(seq=head.seq + 1, hash=digest)
+    row = {
+        "tenant": actor.tenant_id,
+        "seq": seq + 1,
+        "actor": actor.label,
+        "action": action,
+        "object_type": object_type,
+        "object_id": str(object_id),
+        "detail": json.dumps({**detail, "door": actor.door}),
+        "canonical": canonical,
+        "at": at,
+        "previous": previous,
+        "hash": digest,
+    }
+    fetch(_APPEND, row)
 
 
 def audit_refused(*, actor: Actor, action: str, object_type: str, object_id: UUID, refused: Refused) -> None:

@@ -23,13 +23,20 @@ def actor_of(*, user: User, door: str, tenant_slug: str | None = None) -> Actor:
 
     With several memberships and no `tenant_slug` the oldest membership counts.
     """
-    memberships = Membership.objects.filter(user=user, user__is_active=True).order_by("id")
-    if tenant_slug is not None:
-        memberships = memberships.filter(tenant__slug=tenant_slug)
-    membership = memberships.first()
-    if membership is None:
-        raise NotFound
-    return membership_actor(membership=membership, username=user.username, door=door)
+    return _actor("u.id = %(who)s", user.id, door, tenant_slug)
+
+
+def _actor(who: str, value: int | str, door: str, tenant_slug: str | None = None) -> Actor:
+    found = fetch(f"{_MEMBERSHIP} AND {who} ORDER BY m.id LIMIT 1", {"who": value, "slug": tenant_slug})
+    for tenant_id, roles, username in found:
+        return Actor(tenant_id=tenant_id, name=username, roles=frozenset(roles), door=door)
+    raise NotFound
+
+
+_MEMBERSHIP = """
+SELECT m.tenant_id, m.roles, u.username FROM accounts_membership m
+JOIN accounts_user u ON u.id = m.user_id JOIN accounts_tenant t ON t.id = m.tenant_id
+WHERE u.is_active AND coalesce(t.slug = %(slug)s::text, true)"""
 
 
 def membership_actor(*, membership: Membership, username: str, door: str) -> Actor:
@@ -39,10 +46,7 @@ def membership_actor(*, membership: Membership, username: str, door: str) -> Act
 
 def actor_named(*, username: str, door: str) -> Actor:
     """The actor with this username, for the command line. Raises NotFound."""
-    user = User.objects.filter(username=username, is_active=True).first()
-    if user is None:
-        raise NotFound
-    return actor_of(user=user, door=door)
+    return _actor("u.username = %(who)s", username, door)
 
 
 _ROLES_KEPT = """

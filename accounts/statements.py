@@ -29,9 +29,7 @@ def fetch(sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
 
 def stored_rows(model: type[M], where: str, params: Mapping[str, Any]) -> list[M]:
     """The rows of a table for which a constant condition holds; `where` may go on with an order and a lock."""
-    chosen = _chosen(model)
-    rows = fetch(f"{chosen.select} WHERE {where}", params)
-    return [model.from_db(connection.alias, chosen.names, chosen.read(row)) for row in rows]
+    return stored(model, fetch(f"{_chosen(model).select} WHERE {where}", params))
 
 
 def stored_row(model: type[M], where: str, params: Mapping[str, Any]) -> M:
@@ -41,10 +39,22 @@ def stored_row(model: type[M], where: str, params: Mapping[str, Any]) -> M:
     raise ObjectDoesNotExist(f"{model.__name__}: {where}")
 
 
+def columns(model: type[models.Model]) -> str:
+    """All columns of a table, in the order in which `stored` takes them."""
+    return _chosen(model).columns
+
+
+def stored(model: type[M], rows: Sequence[tuple[Any, ...]]) -> list[M]:
+    """Rows that a statement gave with all columns of a table, as that table's model."""
+    chosen = _chosen(model)
+    return [model.from_db(connection.alias, chosen.names, chosen.read(row)) for row in rows]
+
+
 @dataclass(frozen=True)
 class _Chosen:
     """All columns of a table, and which of them come back in another form than their field has."""
 
+    columns: str
     select: str
     names: Sequence[str]
     converted: Sequence[tuple[int, Any]]
@@ -62,9 +72,9 @@ class _Chosen:
 def _chosen(model: type[models.Model]) -> _Chosen:
     table = model._meta  # noqa: SLF001  Django documents it under this name
     fields = table.concrete_fields
-    columns = ", ".join(f'"{field.column}"' for field in fields)
+    named = ", ".join(f'"{field.column}"' for field in fields)
     converted = [(place, field.from_db_value) for place, field in enumerate(fields) if hasattr(field, "from_db_value")]
-    return _Chosen(f'SELECT {columns} FROM "{table.db_table}"', [field.attname for field in fields], converted)
+    return _Chosen(named, f'SELECT {named} FROM "{table.db_table}"', [field.attname for field in fields], converted)
 
 
 @cache

@@ -11,22 +11,30 @@ from checkpoints.envelope import Parts, Snapshot
 from checkpoints.states import Encoding, Trigger
 from runs.statements import joined
 
-# Where new work may or may not start, the phase and so the digest differ. Both are prepared; `go` picks one. `stands` is
-# named by the joined statement: the fence, and what else has to hold for the revision to be true.
-SAVE = """
+_CANDIDATE = """
 candidate AS (
     SELECT c.id, c.phase, c.node, c.reason, c.save_id, c.digest, c.encoding, c.body, c.bytes
     FROM unnest(%(ck_go)s::boolean[], %(ck_id)s::uuid[], %(ck_phase)s::text[], %(ck_node)s::text[],
                 %(ck_trigger)s::text[], %(ck_save)s::uuid[], %(ck_digest)s::text[],
                 %(ck_encoding)s::text[], %(ck_body)s::bytea[], %(ck_bytes)s::bigint[])
          AS c(go, id, phase, node, reason, save_id, digest, encoding, body, bytes)
-    WHERE c.go IS NULL OR c.go = EXISTS (SELECT FROM go)),
+    WHERE c.go IS NULL OR c.go = EXISTS (SELECT FROM go))"""
+
+_HEAD_MOVED = """
 head AS (
     UPDATE checkpoints_head h
     SET revision = %(ck_revision)s, digest = candidate.digest, phase = candidate.phase, trigger = candidate.reason
     FROM stands, candidate
     WHERE h.run_id = stands.run_id AND h.revision = %(ck_revision)s - 1 AND h.digest = %(ck_parent)s
-    RETURNING h.run_id, h.phase),
+    RETURNING h.run_id, h.phase)"""
+
+_HEAD_MADE = """
+head AS (
+    INSERT INTO checkpoints_head (run_id, revision, digest, phase, trigger)
+    SELECT fence.run_id, %(ck_revision)s, candidate.digest, candidate.phase, candidate.reason FROM fence, candidate
+    RETURNING run_id, phase)"""
+
+_SAVED = """
 done AS (SELECT head.run_id, fence.fence FROM head, fence),
 saved AS (
     INSERT INTO checkpoints_checkpoint (id, tenant_id, run_id, revision, parent_digest, format_version, phase,
@@ -35,15 +43,35 @@ saved AS (
         c.save_id, done.fence, %(ck_intent)s, c.digest, c.encoding, c.body, %(data_key)s, c.bytes
     FROM candidate c, done RETURNING id)"""
 
+# Where new work may or may not start, the phase and so the digest differ. Both are prepared; `go` picks one. `stands` is
+# named by the joined statement: the fence, and what else has to hold for the revision to be true.
+SAVE = f"{_CANDIDATE},{_HEAD_MOVED},{_SAVED}"
+
 # The save of whoever has locked lease and head in an earlier statement of the transaction.
-SAVE_LOCKED = joined(
-    """
+_UNDER_LOCKS = """
 fence AS (SELECT %(run)s::uuid AS run_id, %(fence)s::bigint AS fence),
 stands AS (SELECT fence.run_id FROM fence),
-go AS (SELECT FROM fence)""",
-    SAVE,
-    select="SELECT count(*) FROM saved",
-)
+go AS (SELECT FROM fence)"""
+SAVE_LOCKED = joined(_UNDER_LOCKS, SAVE, select="SELECT count(*) FROM saved")
+# Revision 1 and the head that points at it.
+SAVE_FIRST = joined(_UNDER_LOCKS, _CANDIDATE, _HEAD_MADE, _SAVED, select="SELECT count(*) FROM saved")
+
+GOAL = """
+INSERT INTO checkpoints_intent (run_id, version, body, data_key_id, revised_by, reason, digest)
+VALUES (%(run)s, %(version)s, %(body)s, %(data_key)s, %(actor)s, %(reason)s, %(digest)s)"""
+
+PROMISES = """
+INSERT INTO checkpoints_obligation (id, tenant_id, run_id, step_name, statement)
+SELECT p.id, %(tenant)s, %(run)s, p.step_name, p.statement
+FROM unnest(%(ids)s::uuid[], %(steps)s::text[], %(statements)s::text[]) AS p(id, step_name, statement)"""
+
+COMMITMENTS = """
+INSERT INTO checkpoints_commitment (id, tenant_id, run_id, kind, statement, denies, source_kind, source_ref,
+    source_version, accepted_revision)
+SELECT c.id, %(tenant)s, %(run)s, c.kind, c.statement, c.denies, c.source_kind, c.source_ref, c.source_version,
+    %(revision)s
+FROM jsonb_to_recordset(%(commitments)s::jsonb) AS c(id uuid, kind text, statement text, denies text[],
+    source_kind text, source_ref text, source_version text)"""
 
 TASK_WRITE = """
 task_written AS (

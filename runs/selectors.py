@@ -11,7 +11,7 @@ from django.db.models import Count, Max, QuerySet
 
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
-from accounts.statements import fetch
+from accounts.statements import fetch, stored_rows
 from accounts.states import Actor, Permission
 from runs.models import (
     AgentVersion,
@@ -28,6 +28,7 @@ from runs.models import (
     Workspace,
     WorkspaceProgress,
 )
+from runs.statements import LIVE_IN_THREAD
 from runs.states import (
     ENDED_RUN,
     GUARD_OF,
@@ -67,8 +68,9 @@ def run_now(id: UUID) -> Run:
 
 def run_by_admission(*, tenant_id: UUID, admission_key: str) -> Run | None:
     """The run that an earlier create request with the same key made."""
-    runs = Run.objects.select_related("agent_version__agent")
-    return runs.filter(tenant_id=tenant_id, admission_key=admission_key).first()
+    key = {"tenant": tenant_id, "key": admission_key}
+    made = stored_rows(Run, "tenant_id = %(tenant)s AND admission_key = %(key)s", key)
+    return made[0] if made else None
 
 
 def source_of(run: Run) -> Run | None:
@@ -124,14 +126,9 @@ def continuation_of(run_id: UUID) -> UUID | None:
 
 def thread_live_run(*, tenant_id: UUID, agent_key: str, thread_key: str) -> UUID | None:
     """The new or continued run that is live in a thread, or None (T32). Forks and children may live beside it."""
-    live = Run.objects.filter(
-        tenant_id=tenant_id,
-        thread__agent__key=agent_key,
-        thread__key=thread_key,
-        status__in=sorted(LIVE_RUN),
-        origin__in=sorted(THREAD_ROOT),
-    )
-    return live.values_list("id", flat=True).first()
+    place = {"tenant": tenant_id, "agent": agent_key, "thread": thread_key}
+    found = fetch(LIVE_IN_THREAD, place | {"live": sorted(LIVE_RUN), "roots": sorted(THREAD_ROOT)})
+    return found[0][0] if found else None
 
 
 def artifact_bytes(*, tenant_id: UUID, sha256: str) -> bytes:

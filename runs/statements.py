@@ -16,7 +16,8 @@ from uuid import UUID
 
 from django.db import connection
 
-from accounts.statements import fetch
+from accounts.statements import columns, fetch
+from runs.models import Run
 from runs.states import Holding
 
 FENCE = """
@@ -66,6 +67,53 @@ kept AS (
     INSERT INTO runs_artifact (tenant_id, sha256, size, media_type, body, data_key_id)
     SELECT %(tenant)s, %(kept_sha256)s, %(kept_size)s, 'application/json', %(kept_body)s, %(data_key)s FROM done
     ON CONFLICT DO NOTHING RETURNING id)"""
+
+# Agent, pinned version and thread of a run that is to be admitted; what is not there yet is null.
+PINNED = """
+SELECT a.id, v.id, t.id FROM runs_agent a
+LEFT JOIN runs_agentversion v ON v.agent_id = a.id AND v.manifest_digest = %(manifest_digest)s
+LEFT JOIN runs_thread t ON t.agent_id = a.id AND t.key = %(thread_key)s
+WHERE a.tenant_id = %(tenant)s AND a.key = %(agent_key)s"""
+
+LIVE_IN_THREAD = """
+SELECT r.id FROM runs_run r JOIN runs_thread t ON t.id = r.thread_id JOIN runs_agent a ON a.id = t.agent_id
+WHERE a.tenant_id = %(tenant)s AND a.key = %(agent)s AND t.key = %(thread)s
+  AND r.status = ANY(%(live)s) AND r.origin = ANY(%(roots)s) LIMIT 1"""
+
+ADMIT = f"""
+WITH thread AS (
+    INSERT INTO runs_thread (id, tenant_id, agent_id, key)
+    SELECT %(thread)s, %(tenant)s, %(agent)s, %(thread_key)s WHERE %(new_thread)s RETURNING id),
+admitted AS (
+    INSERT INTO runs_run (id, tenant_id, thread_id, agent_version_id, lineage_id, origin, root_run_id, parent_run_id,
+        continued_from_id, forked_from_id, forked_from_revision, inherited_turns, inherited_messages, title,
+        workspace_id, recovery_policy, max_takeovers, admission_key, created_by)
+    VALUES (%(id)s, %(tenant)s, %(thread)s, %(version)s, %(lineage_id)s, %(origin)s, %(root_run_id)s,
+        %(parent_run_id)s, %(continued_from_id)s, %(forked_from_id)s, %(forked_from_revision)s, %(inherited_turns)s,
+        %(inherited_messages)s, %(title)s, %(workspace)s, %(recovery_policy)s, %(max_takeovers)s, %(admission_key)s,
+        %(created_by)s)
+    RETURNING {columns(Run)}),
+leased AS (INSERT INTO runs_lease (run_id) SELECT id FROM admitted RETURNING run_id),
+budgeted AS (
+    INSERT INTO runs_budget (run_id, unit, cap)
+    SELECT admitted.id, b.unit, b.cap FROM admitted, unnest(%(units)s::text[], %(caps)s::bigint[]) AS b(unit, cap)
+    RETURNING id),
+given AS (
+    INSERT INTO runs_runinput (run_id, name, filename, sha256, size)
+    SELECT admitted.id, i.name, i.filename, i.sha256, i.size FROM admitted,
+        unnest(%(input_names)s::text[], %(input_files)s::text[], %(input_digests)s::text[], %(input_sizes)s::bigint[])
+        AS i(name, filename, sha256, size)
+    RETURNING id),
+noted AS (
+    INSERT INTO runs_runtransition (run_id, to_status, cause, actor)
+    SELECT id, status, 'ADMITTED', created_by FROM admitted RETURNING id)
+SELECT * FROM admitted"""
+
+# The thread's row is locked in an earlier statement, so that nobody else takes the same number.
+MESSAGE = """
+INSERT INTO runs_message (thread_id, run_id, seq, role, after_turn, sha256, body, data_key_id)
+SELECT %(thread)s, %(run)s, coalesce(max(m.seq), 0) + 1, %(role)s, %(after_turn)s, %(sha256)s, %(body)s, %(data_key)s
+FROM runs_message m WHERE m.thread_id = %(thread)s RETURNING seq"""
 
 # A free lease of a queued run starts it once it is due; an expired lease of a run that somebody had is a takeover.
 ACQUIRE = """

@@ -1,14 +1,18 @@
 """Writes of the contract: the goal and its revisions, obligations, constraints and assumptions, and what lapsed."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from accounts.keys import new_id
 from accounts.models import ClockTimestamp
 from accounts.selectors import current_data_key, sealed_body
+from accounts.statements import fetch
 from checkpoints.envelope import Contract, Promise, Term
-from checkpoints.models import Commitment, Intent, Lapse, Obligation
+from checkpoints.models import Commitment, Lapse, Obligation
 from checkpoints.selectors import commitments_of, obligations_of
+from checkpoints.statements import COMMITMENTS, GOAL, PROMISES
 from checkpoints.states import CommitmentKind, CommitmentStatus, Lapsed, ObligationStatus, SourceKind
 from runs.canonical import digest
 from runs.models import Run
@@ -34,10 +38,16 @@ def contract_open(
 ) -> Contract:
     """Store version 1 of the goal, the obligations (step name to statement) and the commitments of a new run."""
     goal_store(run=run, version=1, goal=goal, actor=actor, reason="goal at start")
-    for step_name, statement in obligations.items():
-        Obligation.objects.create(tenant_id=run.tenant_id, run=run, statement=statement, step_name=step_name)
+    _promise(run, obligations)
     commitments_accept(run=run, commitments=commitments, revision=1)
     return contract_now(run_id=run.id, goal=goal, version=1)
+
+
+def _promise(run: Run, obligations: Mapping[str, str]) -> None:
+    if obligations:
+        steps, statements = list(obligations), list(obligations.values())
+        promises = {"ids": [new_id() for _ in steps], "steps": steps, "statements": statements}
+        fetch(PROMISES, {"tenant": run.tenant_id, "run": run.id, **promises})
 
 
 def contract_now(*, run_id: UUID, goal: str, version: int) -> Contract:
@@ -120,15 +130,16 @@ def obligations_carry(run_id: UUID) -> Sequence[Promise]:
 def goal_store(*, run: Run, version: int, goal: str, actor: str, reason: str) -> None:
     """Store a version of the goal, with who set it and why. The goal itself is encrypted."""
     key_id, plain = current_data_key(run.tenant_id), goal.encode()
-    Intent.objects.create(
-        run=run,
-        version=version,
-        body=sealed_body(key_id=key_id, plain=plain),
-        data_key_id=key_id,
-        revised_by=actor,
-        reason=reason,
-        digest=digest(plain),
-    )
+    goal_row = {
+        "run": run.id,
+        "version": version,
+        "body": sealed_body(key_id=key_id, plain=plain),
+        "data_key": key_id,
+        "actor": actor,
+        "reason": reason,
+        "digest": digest(plain),
+    }
+    fetch(GOAL, goal_row)
 
 
 def obligation_fulfil(*, run_id: UUID, step_name: str, call_id: UUID) -> None:
@@ -158,8 +169,9 @@ def lapses_record(*, run: Run, lapsed: Sequence[Lapsed]) -> None:
 
 def commitments_accept(*, run: Run, commitments: Sequence[NewCommitment], revision: int) -> None:
     """Store what a run accepts with this revision, in the transaction that stores the revision."""
-    for new in commitments:
-        Commitment.objects.create(tenant_id=run.tenant_id, run=run, accepted_revision=revision, **vars(new))
+    if commitments:
+        rows = json.dumps([{"id": str(new_id()), **vars(new)} for new in commitments])
+        fetch(COMMITMENTS, {"tenant": run.tenant_id, "run": run.id, "revision": revision, "commitments": rows})
 
 
 def commitment_lock(id: UUID) -> Commitment:

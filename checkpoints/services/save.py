@@ -16,7 +16,7 @@ from accounts.statements import fetch, stored_row
 from checkpoints.envelope import Parts, Snapshot, Unfit, delta, fit, joined, snapshot_digest
 from checkpoints.models import Checkpoint, Head, SaveAttempt
 from checkpoints.selectors import missing_ref
-from checkpoints.statements import SAVE_LOCKED, Candidate, Prepared, save_params
+from checkpoints.statements import SAVE_FIRST, SAVE_LOCKED, Candidate, Prepared, save_params
 from checkpoints.states import (
     Encoding,
     NotSaved,
@@ -99,14 +99,8 @@ def saved(outcome: Saved | NotSaved) -> Saved:
 def checkpoint_first(snapshot: Snapshot) -> Prepared:
     """Store revision 1 and the head that points at it, in the transaction that admits the run (T40). Raises SaveRefused."""
     prepared = proved(prepare(Candidate(snapshot, Trigger.INIT)))
-    _store(prepared, fence=0)
-    Head.objects.create(
-        run_id=snapshot.run,
-        revision=1,
-        digest=prepared.digest,
-        phase=Phase.READY_TO_DECIDE,
-        trigger=Trigger.INIT,
-    )
+    params = save_params([prepared], key_id=current_data_key(snapshot.tenant))
+    fetch(SAVE_FIRST, {"run": snapshot.run, "tenant": snapshot.tenant, "fence": 0, **params})
     return prepared
 
 
@@ -164,31 +158,6 @@ def refused_save_record(outcome: NotSaved, *, tenant_id: UUID, run_id: UUID, fen
         expected_revision=outcome.expected,
         actual_revision=outcome.actual,
         detail={"path": outcome.path[:500], "why": outcome.why[:500]},
-    )
-
-
-def _store(prepared: Prepared, *, fence: int) -> None:
-    snapshot = prepared.candidate.snapshot
-    key_id = current_data_key(snapshot.tenant)
-    params = save_params([prepared], key_id=key_id)
-    Checkpoint.objects.create(
-        id=params["ck_id"][0],
-        tenant_id=snapshot.tenant,
-        run_id=snapshot.run,
-        revision=snapshot.revision,
-        parent_digest=snapshot.parent_digest,
-        format_version=snapshot.format_version,
-        phase=snapshot.phase,
-        next_node=snapshot.next_node,
-        trigger=prepared.candidate.trigger,
-        save_id=params["ck_save"][0],
-        fence=fence,
-        intent_version=snapshot.contract.version,
-        digest=prepared.digest,
-        encoding=prepared.encoding,
-        body=params["ck_body"][0],
-        data_key_id=key_id,
-        body_bytes=len(prepared.plain),
     )
 
 

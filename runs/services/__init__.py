@@ -1,5 +1,6 @@
 """Writes of the runs app, by noun: the run with what belongs to it, and its budgets."""
 
+from runs.services.admission import Descent, NewRun, artifact_store, run_admit, version_store
 from runs.services.budget import (
     Shortage,
     budget_cap_raise,
@@ -9,19 +10,14 @@ from runs.services.budget import (
     budget_reserve,
     budget_settle,
     budget_settle_held,
-    budgets_open,
     children_settle,
 )
 from runs.services.control import pause_accept, pause_settle, stop_accept
 from runs.services.run import (
-    Descent,
-    NewRun,
-    artifact_store,
     memory_store,
     message_append,
     progress_store,
     refusal_record,
-    run_admit,
     run_lock,
     run_move,
     run_pin,
@@ -29,7 +25,6 @@ from runs.services.run import (
     stop_adopt,
     sweep_failures_record,
     takeover_limit_raise,
-    version_store,
     workspace_open,
 )
 
@@ -45,7 +40,6 @@ __all__ = [
     "budget_reserve",
     "budget_settle",
     "budget_settle_held",
-    "budgets_open",
     "children_settle",
     "memory_store",
     "message_append",

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import BigIntegerField, Exists, F, OuterRef, QuerySet, Value
 
 from runs.models import Budget, BudgetEntry, Run
-from runs.states import ALWAYS_COUNTED, ENDED_RUN, BudgetEntryKind
+from runs.states import ENDED_RUN, BudgetEntryKind
 
 _CLOSING = (BudgetEntryKind.SETTLE, BudgetEntryKind.RELEASE)
 
@@ -25,12 +25,6 @@ class Shortage:
     wanted: int
     room: int
     cap: int
-
-
-def budgets_open(run: Run, caps: Mapping[str, int]) -> None:
-    """Open the budgets of a new run: a cap where the agent has one; what is counted anyway has none, and is never refused."""
-    units = sorted({*ALWAYS_COUNTED, *caps})
-    Budget.objects.bulk_create(Budget(run=run, unit=unit, cap=caps.get(unit)) for unit in units)
 
 
 def budget_reserve(

@@ -1,129 +1,31 @@
-"""Writes around a run: admission, moves of the status, stop requests, refusals, messages, artifacts, memory."""
+"""Writes around a run: moves of its status, stop requests, refusals, messages, artifacts, memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
 from django.db.models import F, Max
 
-from accounts.keys import new_id
-from accounts.selectors import current_data_key, plain_body, sealed_body
+from accounts.selectors import current_data_key, sealed_body
 from accounts.statements import fetch, stored_row
 from runs.canonical import canonical, digest
 from runs.live import hint_changed
 from runs.models import (
-    Agent,
     AgentVersion,
-    Artifact,
-    Lease,
     MemoryItem,
-    Message,
     Refusal,
     Run,
-    RunInput,
-    RunTransition,
     SweepFailure,
-    Thread,
     Workspace,
     WorkspaceProgress,
 )
 from runs.selectors import open_pause
-from runs.services.budget import budgets_open
 from runs.services.control import control_adopt
-from runs.statements import MOVE
-from runs.states import ENDED_RUN, ControlKind, HoldReason, Origin, RefusalKind, RunStatus, WakeupCause
+from runs.statements import MESSAGE, MOVE
+from runs.states import ENDED_RUN, ControlKind, HoldReason, RefusalKind, RunStatus, WakeupCause
 from runs.trace import Place, trace
 from runs.wakeups import wakeup_write
-
-
-@dataclass(frozen=True)
-class NewRun:
-    """What admission fixes: the pinned agent, the inputs, the limits and who asked."""
-
-    tenant_id: UUID
-    agent_key: str
-    agent_version: str
-    model: str
-    gateway: str
-    manifest: dict[str, Any]
-    thread_key: str
-    title: str
-    recovery_policy: str
-    max_takeovers: int
-    admission_key: str
-    created_by: str
-    caps: Mapping[str, int]
-    inputs: Mapping[str, tuple[str, bytes]]
-    descent: "Descent | None" = None
-    id: UUID | None = None
-    workspace_id: UUID | None = None
-
-
-@dataclass(frozen=True)
-class Descent:
-    """What a run that is not new comes from. A child runs in a thread of its own; the others share their source's."""
-
-    origin: Origin
-    source: Run
-    revision: int | None = None
-    turns: int = 0
-    messages: int = 0
-
-    def fields(self) -> dict[str, Any]:
-        """The columns of the new run."""
-        shared: dict[str, Any] = {"origin": self.origin, "lineage_id": self.source.lineage_id}
-        if self.origin == Origin.CHILD:
-            return shared | {"parent_run_id": self.source.id, "root_run_id": self.source.root_run_id}
-        shared |= {"inherited_turns": self.turns, "inherited_messages": self.messages}
-        if self.origin == Origin.FORKED:
-            return shared | {"forked_from_id": self.source.id, "forked_from_revision": self.revision}
-        return shared | {"continued_from_id": self.source.id}
-
-
-def run_admit(new: NewRun) -> Run:
-    """Insert the run QUEUED with its lease at fence 0, budgets, inputs and first transition, in the caller's transaction."""
-    agent, _ = Agent.objects.get_or_create(tenant_id=new.tenant_id, key=new.agent_key)
-    version = version_store(
-        agent=agent, version=new.agent_version, model=new.model, gateway=new.gateway, manifest=new.manifest
-    )
-    thread, _ = Thread.objects.get_or_create(tenant_id=new.tenant_id, agent=agent, key=new.thread_key)
-    run = Run(
-        id=new.id or new_id(),
-        tenant_id=new.tenant_id,
-        thread=thread,
-        agent_version=version,
-        title=new.title,
-        recovery_policy=new.recovery_policy,
-        max_takeovers=new.max_takeovers,
-        admission_key=new.admission_key,
-        created_by=new.created_by,
-        workspace_id=new.workspace_id,
-    )
-    descent = new.descent.fields() if new.descent else {}
-    for name, value in {"lineage_id": run.id, "root_run_id": run.id, **descent}.items():
-        setattr(run, name, value)
-    run.save(force_insert=True)
-    Lease.objects.create(run=run)
-    budgets_open(run, new.caps)
-    for name, (filename, data) in new.inputs.items():
-        sha256 = artifact_store(tenant_id=new.tenant_id, data=data, media_type="text/csv")
-        RunInput.objects.create(run=run, name=name, filename=filename, sha256=sha256, size=len(data))
-    RunTransition.objects.create(
-        run=run, from_status=None, to_status=RunStatus.QUEUED, cause="ADMITTED", actor=new.created_by
-    )
-    return run
-
-
-def version_store(*, agent: Agent, version: str, model: str, gateway: str, manifest: Mapping[str, Any]) -> AgentVersion:
-    """The stored version of an agent with exactly this manifest; stored now if it is new."""
-    row, _ = AgentVersion.objects.get_or_create(
-        agent=agent,
-        manifest_digest=digest(canonical(manifest)),
-        defaults={"version": version, "model": model, "gateway": gateway, "manifest": manifest},
-    )
-    return row
 
 
 def run_pin(run: Run, version: AgentVersion) -> None:
@@ -132,43 +34,21 @@ def run_pin(run: Run, version: AgentVersion) -> None:
     run.agent_version = version
 
 
-def artifact_store(*, tenant_id: UUID, data: bytes, media_type: str) -> str:
-    """Store bytes once per tenant. Returns their SHA-256. Raises BodyChanged if what is stored under it was changed."""
-    sha256 = digest(data)
-    stored = Artifact.objects.filter(tenant_id=tenant_id, sha256=sha256).first()
-    if stored is not None:
-        plain_body(key_id=stored.data_key_id, body=stored.body)
-        return sha256
-    key_id = current_data_key(tenant_id)
-    artifact = Artifact(
-        tenant_id=tenant_id,
-        sha256=sha256,
-        size=len(data),
-        media_type=media_type,
-        body=sealed_body(key_id=key_id, plain=data),
-        data_key_id=key_id,
-    )
-    Artifact.objects.bulk_create([artifact], ignore_conflicts=True)
-    return sha256
-
-
 def message_append(*, run: Run, role: str, text: str, after_turn: int) -> int:
     """Append a message to the run's thread, in the caller's transaction with the run row locked. Returns its number."""
-    Thread.objects.select_for_update(no_key=True).get(id=run.thread_id)
-    last = Message.objects.filter(thread_id=run.thread_id).aggregate(last=Max("seq"))["last"] or 0
-    key_id = current_data_key(run.tenant_id)
-    data = text.encode()
-    Message.objects.create(
-        thread_id=run.thread_id,
-        run=run,
-        seq=last + 1,
-        role=role,
-        after_turn=after_turn,
-        sha256=digest(data),
-        body=sealed_body(key_id=key_id, plain=data),
-        data_key_id=key_id,
-    )
-    return last + 1
+    fetch("SELECT id FROM runs_thread WHERE id = %(thread)s FOR NO KEY UPDATE", {"thread": run.thread_id})
+    key_id, data = current_data_key(run.tenant_id), text.encode()
+    message = {
+        "thread": run.thread_id,
+        "run": run.id,
+        "role": role,
+        "after_turn": after_turn,
+        "sha256": digest(data),
+        "body": sealed_body(key_id=key_id, plain=data),
+        "data_key": key_id,
+    }
+    seq: int = fetch(MESSAGE, message)[0][0]
+    return seq
 
 
 def run_lock(run_id: UUID) -> Run:

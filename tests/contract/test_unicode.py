@@ -7,7 +7,7 @@ from django.db import DataError
 
 from accounts.selectors import sealed_body
 from checkpoints.selectors import load_head
-from checkpoints.services import prepare
+from checkpoints.services import SaveRefused, prepare
 from checkpoints.statements import Candidate
 from checkpoints.states import NotSaved, Trigger
 from receipts.selectors import call_arguments, result_bytes, sealed_turns
@@ -73,7 +73,7 @@ def test_what_has_no_canonical_bytes_is_refused_by_its_place(worker: Worker, wha
 def test_what_can_not_be_stored_is_refused_and_never_cleaned(store: Store, what: str) -> None:
     """LangGraph strips a NUL and reads something else back; here the write is refused whole."""
     before = Run.objects.count()
-    with pytest.raises((ValueError, DataError)):
+    with pytest.raises((ValueError, DataError, SaveRefused)):
         store.admit(goal=f"goal {FORBIDDEN[what]}")
     assert Run.objects.count() == before
 
