@@ -68,6 +68,7 @@ class Environment(BaseSettings):
     model_name: str = ""
     model_api_key_ref: str = ""
     model_prices: dict[str, ModelPrice] = {}
+    tool_secrets: dict[str, str] = {}
 
     @classmethod
     def settings_customise_sources(

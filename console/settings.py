@@ -200,6 +200,8 @@ MODEL_BASE_URL = ENV.model_base_url
 MODEL_NAME = ENV.model_name
 MODEL_API_KEY_REF = ENV.model_api_key_ref
 MODEL_PRICES = ENV.model_prices
+# What tools may name in their arguments, and where each secret stands: env:NAME or file:PATH.
+TOOL_SECRETS = ENV.tool_secrets
 
 LOGGING = {
     "version": 1,

@@ -22,6 +22,7 @@ from receipts.states import AttemptOutcome, Disposition
 from runs.canonical import MAX_BYTES, NotCanonical, canonical, digest, idempotency_key, intent_key
 from runs.faults import reach
 from runtime.contracts import (
+    ANSWER_BYTES,
     AgentSpec,
     Arguments,
     Gateway,
@@ -40,6 +41,7 @@ from runtime.contracts import (
     ToolRetryable,
     ToolUnknown,
 )
+from runtime.keyring import Keyring
 from runtime.tools.finish import FINISH
 from runtime.tools.registry import definition_hash
 
@@ -48,7 +50,6 @@ logger = logging.getLogger(__name__)
 REFUSAL_LIMIT = 500
 CALLS_PER_TURN = 64
 STEP_NAME_LIMIT = 200
-ANSWER_BYTES = 8 * MAX_BYTES  # what a tool, a probe or a model may answer at most
 
 
 @dataclass(frozen=True)
@@ -221,32 +222,34 @@ def _ms_since(started: float) -> int:
 
 
 def _run(tool: Tool, context: ToolContext, args: Arguments) -> Tried:
+    keys = Keyring()
     try:
-        outcome = _readable(tool.run(context, args))
+        outcome = keys.answered(tool.run(replace(context, secret=keys), args))
         reach("after_response", tool.key)
         return Tried(outcome=outcome, value=canonical(outcome.value, max_bytes=ANSWER_BYTES))
     except ToolFailed as error:
-        return Tried(failed=_said(error), final_as=error.outcome)
+        return Tried(failed=_said(error, keys), final_as=error.outcome)
     except ToolRetryable as error:
         pending = isinstance(error, ToolPending)
-        return Tried(retryable=_said(error), retry_after=error.retry_after, pending=pending)
+        return Tried(retryable=_said(error, keys), retry_after=error.retry_after, pending=pending)
     except ToolUnknown as error:
-        return Tried(unknown=_said(error))
+        return Tried(unknown=_said(error, keys))
     except NotCanonical as error:
-        return Tried(unknown=f"answered, but the answer can't be stored: {_said(error)}")
+        return Tried(unknown=f"answered, but the answer can't be stored: {_said(error, keys)}")
     except Exception as error:  # noqa: BLE001 - a tool's own bug after sending must not pass for "did not happen"
-        return Tried(unknown=f"the tool broke off: {type(error).__name__}: {_said(error)}")
+        return Tried(unknown=f"the tool broke off: {type(error).__name__}: {_said(error, keys)}")
 
 
 def try_probe(tool: Tool, context: ToolContext, args: Arguments) -> ToolOutcome | bool | None:
     """Look once whether a key was executed. A finding that can't be used says nothing: None."""
+    keys = Keyring()
     try:
-        found = tool.probe(context, args)
+        found = tool.probe(replace(context, secret=keys), args)
         if isinstance(found, ToolOutcome):
             canonical(found.value, max_bytes=ANSWER_BYTES)
-            found = _readable(found)
-    except Exception:
-        logger.exception("the probe of %s broke off", tool.key)
+            found = keys.answered(found)
+    except Exception as error:  # noqa: BLE001 - whatever breaks a look says nothing of the call
+        logger.warning("the probe of %s broke off: %s: %s", tool.key, type(error).__name__, _said(error, keys))
         return None
     return found
 
@@ -289,17 +292,7 @@ def _ask(gateway: Gateway, request: ModelRequest) -> Asking:
         return Asking(unknown=f"the gateway broke off: {type(error).__name__}: {_said(error)}")
 
 
-def _said(error: Exception) -> str:
+def _said(error: Exception, keys: Keyring | None = None) -> str:
     """What an error says, as it may be stored to be read: without a secret that the other side gave back (F10 c)."""
-    return withheld(str(error))[:REFUSAL_LIMIT]
-
-
-def _readable(outcome: ToolOutcome) -> ToolOutcome:
-    """The outcome with what people read of it: its value is stored encrypted, these texts are not."""
-    return replace(
-        outcome,
-        target=withheld(outcome.target),
-        remark=withheld(outcome.remark),
-        external_ref=withheld(outcome.external_ref) if outcome.external_ref is not None else None,
-        report=replace(outcome.report, title=withheld(outcome.report.title)) if outcome.report else None,
-    )
+    said = str(error)
+    return (keys.readable(said) if keys else withheld(said))[:REFUSAL_LIMIT]

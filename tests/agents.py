@@ -23,12 +23,14 @@ from runtime.contracts import (
     PriorResult,
     ProposedCall,
     ReportDraft,
+    SecretRef,
     ToolContext,
     ToolOutcome,
 )
 from runtime.tools.answer import AnswerPart, AnswerPartArguments
 from runtime.tools.base import PlainTool, expect
 from runtime.tools.children import AwaitChild, SpawnChild
+from runtime.tools.http import refuse_unless_done, send
 from runtime.tools.memory import Recall, Remember
 from runtime.tools.prepared import PreparedArguments, PreparedTool
 from runtime.tools.registry import TOOLS
@@ -213,6 +215,26 @@ class Typed(_ToldTool):
         return ToolOutcome({"next": (dated.day + timedelta(days=1)).isoformat(), "sum": sum(dated.weights)})
 
 
+class KeyedArguments(Labelled):
+    key: SecretRef
+
+
+class Keyed(Once):
+    """Sends a secret that its arguments name, to the outside address."""
+
+    key: ClassVar[str] = "keyed"
+    arguments: ClassVar[type[Arguments]] = KeyedArguments
+
+    def step_label(self, args: Arguments) -> str:
+        return expect(args, KeyedArguments).label
+
+    def run(self, context: ToolContext, args: Arguments) -> ToolOutcome:
+        secret = context.secret(expect(args, KeyedArguments).key)
+        answer = send(context, "POST", "/", body=b"{}", authorization=f"Bearer {secret}")
+        refuse_unless_done(answer, reading=False)
+        return ToolOutcome(answer.object(), external_ref="kept", target="elsewhere")
+
+
 class Apart(Once):
     """Rests on nothing that was read."""
 
@@ -300,6 +322,7 @@ def _spec(key: str, **differently: Any) -> AgentSpec:
             Look(),
             Watch(),
             Apart(),
+            Keyed(),
             Again(),
             Asked(),
             Once(),

@@ -21,6 +21,7 @@ from runtime.contracts.model import (
     ToolSpec,
 )
 from runtime.contracts.tool import (
+    ANSWER_BYTES,
     Arguments,
     ArgumentsRefused,
     ChildDraft,
@@ -28,6 +29,7 @@ from runtime.contracts.tool import (
     MemoryDraft,
     PriorResult,
     ReportDraft,
+    SecretRef,
     Tool,
     ToolContext,
     ToolFailed,
@@ -39,6 +41,7 @@ from runtime.contracts.tool import (
 )
 
 __all__ = [
+    "ANSWER_BYTES",
     "Agent",
     "AgentInputRefused",
     "AgentSpec",
@@ -61,6 +64,7 @@ __all__ = [
     "PriorResult",
     "ProposedCall",
     "ReportDraft",
+    "SecretRef",
     "Tool",
     "ToolContext",
     "ToolFailed",

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from receipts.states import AttemptOutcome, EffectClass
+from runs.canonical import MAX_BYTES
 from runtime.progress import Proposed
+
+ANSWER_BYTES = 8 * MAX_BYTES  # what a tool, a probe or a model may answer at most
 
 
 class Arguments(BaseModel):
@@ -123,6 +126,16 @@ class PriorResult:
     value: dict[str, Any]
 
 
+class SecretRef(Arguments):
+    """An argument that names a secret of the installation. The name is stored, hashed and shown; the value never is (D-085)."""
+
+    secretRef: str = Field(pattern=r"^[a-z0-9][a-z0-9._/-]{0,99}$")  # noqa: N815 - the name that the model is offered
+
+
+def _no_secret(ref: SecretRef) -> str:
+    raise ToolFailed(f"No secret is called {ref.secretRef} here. Nothing was sent.")
+
+
 def _nothing_recalled(subject: str) -> tuple[str, ...]:
     return ()
 
@@ -135,7 +148,8 @@ def _no_child(run_id: UUID) -> ChildReport | None:
 class ToolContext:
     """What a tool may read: the run's inputs (name to bytes), earlier results in order, its key, and its time limit.
 
-    `recall` gives what long-term memory holds about a subject, `child` where a child run of the lineage stands.
+    `recall` gives what long-term memory holds about a subject, `child` where a child run of the lineage stands, and `secret`
+    the secret that the arguments name: for this try only, to be sent and nothing else.
     """
 
     run_id: UUID
@@ -148,6 +162,7 @@ class ToolContext:
     outside_url: str
     recall: Callable[[str], tuple[str, ...]] = _nothing_recalled
     child: Callable[[UUID], ChildReport | None] = _no_child
+    secret: Callable[[SecretRef], str] = _no_secret
 
     def latest(self, tool: str) -> PriorResult | None:
         """The newest successful result of a tool, or None."""

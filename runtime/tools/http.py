@@ -42,9 +42,17 @@ Params = dict[str, str | list[str]]
 
 
 def send(
-    context: ToolContext, method: str, path: str, *, body: bytes | None = None, params: Params | None = None
+    context: ToolContext,
+    method: str,
+    path: str,
+    *,
+    body: bytes | None = None,
+    params: Params | None = None,
+    authorization: str | None = None,
 ) -> Answer:
     """Send one request with the call's idempotency key and read its whole answer within the call's time limit.
+
+    `authorization` is the value of that header, with what `context.secret` gave.
 
     Raises ToolFailed if no address is set, ToolRetryable if the connection could not be opened (so nothing was sent),
     and ToolUnknown for everything that goes wrong later.
@@ -54,6 +62,8 @@ def send(
     headers = {"Idempotency-Key": context.idempotency_key, "Accept": "application/json"}
     if body is not None:
         headers["Content-Type"] = "application/json"
+    if authorization is not None:
+        headers["Authorization"] = authorization
     url = context.outside_url.rstrip("/") + path
     deadline = time.monotonic() + context.timeout_seconds
     try:

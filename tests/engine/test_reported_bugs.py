@@ -29,8 +29,7 @@ from runs.errors import KeyReused
 from runs.leases import lease_acquire
 from runs.models import Refusal, Run
 from runs.selectors import runs_to_look_at
-from runtime.contracts import Arguments, ToolContext, ToolOutcome
-from runtime.hosts import ANSWER_BYTES
+from runtime.contracts import ANSWER_BYTES, Arguments, ToolContext, ToolOutcome
 from runtime.loop import drive
 from runtime.registry import agents
 from runtime.services import Started, StartRequest, run_start
