@@ -60,3 +60,7 @@ class SelfApproval(Refused):
 
     code = "SELF_APPROVAL"
     status = 403
+
+
+class SelfWritten(SelfApproval):
+    """Nothing was decided. {actor} wrote this call, and this tenant does not let its author decide."""

@@ -24,6 +24,7 @@ from approvals.errors import (
     GroundWithdrawn,
     RunStopped,
     SelfApproval,
+    SelfWritten,
     StaleRevision,
     Superseded,
 )
@@ -119,9 +120,7 @@ def approval_decide(
 def _decide(actor: Actor, wait_id: UUID, verdict: DecisionVerdict, seen: Seen, reason: str) -> Decided | Refused:
     run = run_lock(Wait.objects.values_list("run_id", flat=True).get(id=wait_id))
     wait = Wait.objects.select_for_update(no_key=True, of=("self",)).select_related("tool_call").get(id=wait_id)
-    refused = (
-        _may_decide(actor, run, reason) or _still_decidable(wait) or _seen_is_bound(wait, seen) or _ground_holds(wait)
-    )
+    refused = decision_refusal(actor, run, wait, seen, reason)
     if refused is not None:
         return refused
     _store_decision(wait, actor, verdict, seen, reason)
@@ -151,6 +150,44 @@ def _decide(actor: Actor, wait_id: UUID, verdict: DecisionVerdict, seen: Seen, r
     )
     reach("inside_decide_tx", str(verdict))
     return Decided(wait.id, str(verdict), actor.label)
+
+
+def decision_refusal(actor: Actor, run: Run, wait: Wait, seen: Seen, reason: str) -> Refused | None:
+    """Why this person can't decide this locked wait so, on what they saw; None when they can. The run is locked."""
+    return (
+        _may_decide(actor, run, reason)
+        or _own_call(actor, wait)
+        or _still_decidable(wait)
+        or _seen_is_bound(wait, seen)
+        or _ground_holds(wait)
+    )
+
+
+def wait_reject_for_another(wait: Wait, *, actor: Actor, seen: Seen, reason: str, fence: int) -> None:
+    """Reject a locked wait that this person may decide, because they put another call in its place (T42).
+
+    Decision and wakeup are consumed with it, under the fence that the person has passed, so that the head may move in the
+    same transaction. The caller closes the call and writes the audit row.
+    """
+    _store_decision(wait, actor, DecisionVerdict.REJECT, seen, reason)
+    wakeup_write(
+        tenant_id=wait.tenant_id,
+        run_id=wait.run_id,
+        wait_id=wait.id,
+        cause=WakeupCause.DECISION,
+        dedupe_key=f"wait:{wait.id}:DECISION",
+    )
+    wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.CONSUMED, fence=fence)
+    Wait.objects.filter(id=wait.id, status=WaitStatus.REJECTED).update(
+        status=WaitStatus.CONSUMED, status_reason="another call was put in its place"
+    )
+
+
+def _own_call(actor: Actor, wait: Wait) -> Refused | None:
+    """Who wrote a call decides about it only where the tenant lets people decide about what they asked for (T42)."""
+    if wait.tool_call.author != actor.label or Tenant.objects.get(id=wait.tenant_id).self_approval:
+        return None
+    return SelfWritten({"actor": actor.name})
 
 
 def _store_decision(wait: Wait, actor: Actor, verdict: DecisionVerdict, seen: Seen, reason: str) -> None:

@@ -6,6 +6,7 @@ from console.health import healthz
 from console.pages import acts, entry, lineage, memory, run_list
 from console.pages.call.page import call_page
 from console.pages.checkpoint.page import checkpoint_list, checkpoint_page
+from console.pages.decision.amend import amend_page
 from console.pages.decision.page import wait_page
 from console.pages.inbox.page import inbox, inbox_count
 from console.pages.new_run import run_new
@@ -45,6 +46,7 @@ urlpatterns = [
     path("runs/<uuid:id>/checkpoints/", checkpoint_list, name="checkpoints"),
     path("runs/<uuid:id>/checkpoints/<int:revision>/", checkpoint_page, name="checkpoint"),
     path("waits/<uuid:id>/", wait_page, name="wait"),
+    path("waits/<uuid:id>/amend/", amend_page, name="wait-amend"),
     path("calls/<uuid:id>/", call_page, name="call"),
     path("reports/", report_list, name="reports"),
     path("reports/<uuid:id>/", report_page, name="report"),

@@ -56,3 +56,16 @@ class NothingContradicted(Refused):
     """Nothing was stored. Nothing is accepted about this call that {says} would speak against, or you have said so already."""
 
     code = "NOTHING_CONTRADICTED"
+
+
+class ArgumentsUnusable(Refused):
+    """Nothing was changed. The tool can't use these arguments: {reason}"""
+
+    code = "ARGUMENTS_UNUSABLE"
+    status = 400
+
+
+class NothingAmended(Refused):
+    """Nothing was changed. With these arguments it is {which}, which was sent or may still be sent."""
+
+    code = "NOTHING_AMENDED"

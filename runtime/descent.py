@@ -12,6 +12,7 @@ from receipts.selectors import (
     claimed_calls,
     closing_words,
     reads_done,
+    stand_ins_of,
     turn_proposals,
     turns_after,
 )
@@ -49,11 +50,14 @@ def _turn_is_open(source: Any, snapshot: Snapshot) -> bool:
     if not proposals or any(proposal.disposition == Disposition.FINISH for proposal in proposals):
         return True
     known = {ref.call for ref in snapshot.results}
-    waiting = calls_of(ids=[id for id in snapshot.barrier if id not in known]).values()
-    return any(not _is_told(call) for call in waiting)
+    waiting = calls_of(ids=[id for id in snapshot.barrier if id not in known])
+    instead = stand_ins_of(ids=list(waiting))
+    return any(not _is_told(instead.get(id, call)) for id, call in waiting.items())
 
 
 def _is_told(call: Any) -> bool:
+    if call.instead_of_id is not None and hasattr(call, "result"):
+        return True
     given_up = call.status == CallStatus.UNCERTAIN and not call.blocking and call.effect_class != EffectClass.READ_ONLY
     return call.status in _TOLD or given_up
 

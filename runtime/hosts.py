@@ -93,6 +93,19 @@ def bind_turn(
     return bound
 
 
+def bind_written(
+    written: ProposedCall,
+    *,
+    spec: AgentSpec,
+    run_id: UUID,
+    results: Sequence[PriorResult],
+    keys: RunKeys,
+    epochs: Mapping[str, int] = MappingProxyType({}),
+) -> Bound:
+    """Bind a call that a person wrote, by the same rules as a model's proposal."""
+    return _bind(0, written, spec, run_id, results, keys, epochs)
+
+
 def _bind_finish(ordinal: int, proposed: ProposedCall, *, alone: bool) -> Bound:
     args_digest = _digest_of(proposed.arguments)
     if alone:

@@ -129,7 +129,7 @@ def _guarded(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session | None
 def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
     position = load_head(run)
     news, heard = lease_news(run.id), last_message(run)
-    spec = _pinned_spec(run, position)
+    spec = pinned_spec(run, position)
     session = Session(
         holding=holding,
         run=run,
@@ -139,7 +139,7 @@ def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
         position=position,
         key_id=current_data_key(run.tenant_id),
         inputs=run_inputs(run),
-        results=_results(run, position),
+        results=prior_results(run, position),
         conversation=rebuild(run, compacted_through=position.snapshot.compacted_through),
         news=news,
         heard=heard,
@@ -157,7 +157,7 @@ def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
     return session
 
 
-def _pinned_spec(run: Any, position: Position) -> AgentSpec:
+def pinned_spec(run: Any, position: Position) -> AgentSpec:
     """The agent version that the run is pinned to, if this installation still has exactly it (guard 7)."""
     pinned = run.agent_version
     agent = agents().get(pinned.agent.key)
@@ -169,7 +169,7 @@ def _pinned_spec(run: Any, position: Position) -> AgentSpec:
     return agent.spec
 
 
-def _results(run: Any, position: Position) -> list[PriorResult]:
+def prior_results(run: Any, position: Position) -> list[PriorResult]:
     """The results that the snapshot refers to, each found in the run's lineage and equal by digest (guard 8)."""
     refs = position.snapshot.results
     calls = calls_in_lineage(ids=[ref.call for ref in refs], lineage_id=run.lineage_id)

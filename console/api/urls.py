@@ -61,6 +61,7 @@ urlpatterns = [
     path("waits/", waits.Waits.as_view(), name="waits"),
     path("waits/<uuid:id>/", waits.OneWait.as_view(), name="wait"),
     path("waits/<uuid:id>/decide/", waits.WaitDecision.as_view(), name="wait-decide"),
+    path("waits/<uuid:id>/amend/", waits.WaitAmendment.as_view(), name="wait-amend"),
     path("calls/", calls.Calls.as_view(), name="calls"),
     path("calls/<uuid:id>/", calls.OneCall.as_view(), name="call"),
     path("calls/<uuid:id>/reconcile/", calls.CallVerdict.as_view(), name="call-reconcile"),

@@ -1,4 +1,4 @@
-"""Waits over HTTP: list, show, decide."""
+"""Waits over HTTP: list, show, decide, put another call in the place of one."""
 
 from typing import Any
 from uuid import UUID
@@ -7,14 +7,19 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.api import refused_response
+from accounts.errors import Refused
 from accounts.states import Actor
 from approvals.selectors import access_wait, waits_visible
 from approvals.services import Seen, approval_decide
 from approvals.states import DecisionVerdict, WaitStatus
+from console.api.calls import shown_call
 from console.api.paging import Order, PageQuery
 from console.api.parsing import Strict, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
+from console.records.calls import CallDetail
 from console.records.waits import WaitRecord, wait_rows
+from runtime.services import Written, call_amend
 
 NEWEST_FIRST = Order(("opened_at", "id"))
 
@@ -30,6 +35,16 @@ class DecisionBody(Strict):
     """A decision, with exactly what the person was shown. If the wait is bound to anything else, it is refused."""
 
     verdict = serializers.ChoiceField(choices=list(DecisionVerdict))
+    revision = Whole()
+    digest = Text()
+    args_digest = Text()
+    reason = Text()
+
+
+class AmendBody(Strict):
+    """The arguments as they should be, without what the tool fills in itself; what the person was shown; and why."""
+
+    arguments = serializers.DictField()
     revision = Whole()
     digest = Text()
     args_digest = Text()
@@ -80,3 +95,18 @@ class WaitDecision(ApiView):
             reason=said["reason"],
         )
         return answer(outcome, lambda: shown_wait(self.actor, id))
+
+
+class WaitAmendment(ApiView):
+    """Another call in the place of one that waits."""
+
+    @operation("waits_amend", CallDetail, body=AmendBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Reject the call and write it anew. Answers with the person's call; where it needs an approval it is asked about."""
+        said = read(AmendBody, request.data)
+        seen = Seen(said["revision"], said["digest"], said["args_digest"])
+        written = Written(said["arguments"], seen, said["reason"])
+        outcome = call_amend(actor=self.actor, wait_id=id, written=written)
+        if isinstance(outcome, Refused):
+            return refused_response(outcome)
+        return Response(shown_call(self.actor, outcome.call_id))

@@ -42,7 +42,9 @@ class CallSummary(serializers.Serializer[ToolCall]):
 
 
 class CallRecord(CallSummary):
-    """A call with its arguments and its keys. `arguments` is null if the stored bytes lost their digest."""
+    """A call with its arguments and its keys. `arguments` is null if the stored bytes lost their digest. A person's call
+    (HUMAN) names its `author` and the model's call that it stands for.
+    """
 
     run = serializers.UUIDField(source="run_id")
     run_title = serializers.CharField(source="run.title")
@@ -53,6 +55,9 @@ class CallRecord(CallSummary):
     error = serializers.CharField()
     retry_at = serializers.DateTimeField(allow_null=True)
     proposed_revision = serializers.IntegerField()
+    proposed_by = serializers.ChoiceField(choices=["MODEL", "HUMAN"])
+    author = serializers.CharField(allow_null=True)
+    instead_of = serializers.UUIDField(source="instead_of_id", allow_null=True)
     created_at = serializers.DateTimeField()
 
     def get_arguments(self, call: ToolCall) -> dict[str, Any] | None:

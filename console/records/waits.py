@@ -45,6 +45,7 @@ class WaitRecord(WaitSummary):
     tool_version = serializers.CharField(source="tool_call.tool_version")
     effect_class = serializers.ChoiceField(source="tool_call.effect_class", choices=list(EffectClass))
     arguments = serializers.SerializerMethodField()
+    author = serializers.CharField(source="tool_call.author", allow_null=True)
     why = serializers.CharField(source="policy_rule")
     required_role = serializers.CharField()
     opened_at = serializers.DateTimeField()

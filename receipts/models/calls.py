@@ -95,6 +95,11 @@ class ToolCall(models.Model):
     tool_hash = models.CharField(max_length=64)
     effect_class = models.CharField(max_length=16)
     proposed_by = models.CharField(max_length=8, db_default="MODEL")
+    # Of a person's call: who wrote it, and the model's call that it stands for (T42).
+    author = models.CharField(max_length=200, null=True)
+    instead_of = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, related_name="stand_ins", db_index=False, db_constraint=False
+    )
     step_name = models.CharField(max_length=200)
     args_digest = models.CharField(max_length=64)
     args = models.BinaryField()
@@ -124,6 +129,11 @@ class ToolCall(models.Model):
             one_of("effect_class", list(EffectClass), "call_effect_class_known"),
             one_of("proposed_by", ["MODEL", "HUMAN"], "call_proposer_known"),
             models.CheckConstraint(
+                condition=Q(proposed_by="MODEL", author=None, instead_of=None)
+                | Q(proposed_by="HUMAN", author__isnull=False, instead_of__isnull=False),
+                name="call_of_a_person_has_author",
+            ),
+            models.CheckConstraint(
                 condition=Q(status="RETRY_WAIT", retry_at__isnull=False) | (~Q(status="RETRY_WAIT") & Q(retry_at=None)),
                 name="call_retry_is_dated",
             ),
@@ -134,6 +144,7 @@ class ToolCall(models.Model):
         ]
         indexes: ClassVar = [
             models.Index(fields=["run", "ordinal"], name="call_order"),
+            models.Index(fields=["instead_of"], condition=Q(proposed_by="HUMAN"), name="call_stand_ins"),
             models.Index(fields=["tenant", "created_at"], condition=Q(status="UNCERTAIN"), name="call_unknown"),
         ]
         triggers: ClassVar = [
@@ -142,7 +153,16 @@ class ToolCall(models.Model):
             pgtrigger.ReadOnly(
                 name="identity_frozen",
                 fields=[
-                    *("run", "tool", "tool_version", "tool_hash", "effect_class"),
+                    *(
+                        "run",
+                        "tool",
+                        "tool_version",
+                        "tool_hash",
+                        "effect_class",
+                        "proposed_by",
+                        "author",
+                        "instead_of",
+                    ),
                     *("step_name", "args_digest", "idempotency_key", "intent_key"),
                 ],
             ),

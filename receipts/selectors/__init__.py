@@ -50,6 +50,7 @@ from receipts.selectors.reports import (
 )
 from receipts.selectors.turns import (
     TurnRecord,
+    authored_calls,
     closing_words,
     last_turn_sent,
     open_turn,
@@ -57,9 +58,11 @@ from receipts.selectors.turns import (
     refused_in_the_same_way,
     sealed_turn,
     sealed_turns,
+    stand_ins_of,
     turn_proposals,
     turns_after,
     turns_of,
+    written_arguments,
 )
 
 __all__ = [
@@ -70,6 +73,7 @@ __all__ = [
     "access_call",
     "access_contradiction",
     "access_report",
+    "authored_calls",
     "blocking_unknown",
     "call_arguments",
     "call_now",
@@ -107,6 +111,7 @@ __all__ = [
     "runs_held_by_lineage",
     "sealed_turn",
     "sealed_turns",
+    "stand_ins_of",
     "turn_proposals",
     "turns_after",
     "turns_of",
@@ -114,4 +119,5 @@ __all__ = [
     "unsent_calls",
     "unsettled_revisions",
     "verdicts_on",
+    "written_arguments",
 ]

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Max, Prefetch
+from django.db.models import Count, Max, Prefetch, Q
 
 from receipts.models import ModelCall, Proposal, ToolCall
-from receipts.states import Disposition, ModelCallStatus
+from receipts.selectors.calls import call_arguments
+from receipts.states import CallStatus, Disposition, ModelCallStatus
 from runs.selectors import artifact_bytes
 
 
@@ -36,7 +37,21 @@ def sealed_turns(*, tenant_id: UUID, run_id: UUID, upto: int | None = None) -> l
     for turn in turns.prefetch_related(Prefetch("proposals", queryset=proposals)):
         stored = json.loads(artifact_bytes(tenant_id=tenant_id, sha256=str(turn.response_digest)))
         records.append(TurnRecord(turn.turn_no, stored["text"], stored["proposals"], list(turn.proposals.all())))
+    _answer_by_stand_ins(records)
     return records
+
+
+def _answer_by_stand_ins(records: Sequence[TurnRecord]) -> None:
+    """A proposal whose call a person rejected for another one is answered by what came of that one (T42)."""
+    rejected = [
+        proposal
+        for record in records
+        for proposal in record.proposals
+        if proposal.tool_call is not None and proposal.tool_call.status == CallStatus.REJECTED
+    ]
+    newest = stand_ins_of(ids=[proposal.tool_call_id for proposal in rejected if proposal.tool_call_id])
+    for proposal in rejected:
+        proposal.tool_call = newest.get(proposal.tool_call_id, proposal.tool_call)
 
 
 def turns_of(*, tenant_id: UUID, run_id: UUID) -> list[tuple[ModelCall, bytes]]:
@@ -94,9 +109,43 @@ def last_turn_sent(*, run_id: UUID) -> int:
 
 
 def proposals_waiting(*, call_ids: Sequence[UUID]) -> list[tuple[UUID, int, int]]:
-    """(call, turn, ordinal) of every proposal that names one of these calls."""
-    rows = Proposal.objects.filter(tool_call_id__in=call_ids).select_related("model_call").order_by("id")
-    return [(row.tool_call_id, row.model_call.turn_no, row.ordinal) for row in rows if row.tool_call_id]
+    """(call, turn, ordinal) of every proposal that names one of these calls, or the model's call that one stands for."""
+    named = Q(tool_call_id__in=call_ids) | Q(tool_call__stand_ins__in=call_ids)
+    rows = Proposal.objects.filter(named).order_by("id")
+    found = rows.values_list("tool_call_id", "tool_call__stand_ins__id", "model_call__turn_no", "ordinal")
+    wanted = set(call_ids)
+    places = [(own if own in wanted else stand_in, turn_no, ordinal) for own, stand_in, turn_no, ordinal in found]
+    return [(call_id, turn_no, ordinal) for call_id, turn_no, ordinal in dict.fromkeys(places) if call_id in wanted]
+
+
+def stand_ins_of(*, ids: Sequence[UUID]) -> dict[UUID | None, ToolCall]:
+    """By a model's call that a person has rejected for another one, the newest one that stands for it."""
+    if not ids:
+        return {}
+    rows = ToolCall.objects.filter(instead_of__in=set(ids)).select_related("result").order_by("ordinal")
+    return {call.instead_of_id: call for call in rows}
+
+
+def authored_calls(*, run_id: UUID) -> dict[int, list[ToolCall]]:
+    """The calls that people wrote, by the turn of the model's call that each stands for, in order."""
+    rows = ToolCall.objects.filter(run_id=run_id, proposed_by="HUMAN").select_related("result").order_by("ordinal")
+    found: dict[int, list[ToolCall]] = {}
+    for call in rows:
+        found.setdefault(call.turn_no, []).append(call)
+    return found
+
+
+def written_arguments(call: ToolCall) -> dict[str, Any]:
+    """What the model, or a person in its place, wrote of a call's arguments, without what its tool filled in."""
+    root = call.instead_of_id or call.id
+    proposal = Proposal.objects.select_related("model_call").filter(tool_call_id=root).order_by("id").first()
+    if proposal is None:
+        raise LookupError(f"call {call.id} was proposed by nobody")
+    turn = proposal.model_call
+    stored = json.loads(artifact_bytes(tenant_id=turn.tenant_id, sha256=str(turn.response_digest)))
+    written = stored["proposals"][proposal.ordinal]["arguments"]
+    completed = json.loads(call_arguments(call))
+    return {name: completed[name] for name in written if name in completed}
 
 
 def refused_in_the_same_way(*, run_id: UUID, turns: int) -> tuple[str, str] | None:

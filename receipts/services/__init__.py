@@ -11,6 +11,7 @@ from receipts.services.attempts import (
     receipt_of,
 )
 from receipts.services.calls import (
+    call_author,
     call_await_approval,
     call_doubt,
     call_fail,
@@ -49,6 +50,7 @@ __all__ = [
     "attempt_find",
     "attempt_lost",
     "attempt_refused",
+    "call_author",
     "call_await_approval",
     "call_doubt",
     "call_fail",

@@ -9,7 +9,7 @@ from accounts.statements import fetch
 from receipts.models import ModelCall, Publication, Reconciliation, Result, ToolCall
 from receipts.selectors import result_bytes
 from receipts.services.claims import claim_release
-from receipts.statements import READS_RELEASED
+from receipts.statements import READS_RELEASED, NewCall
 from receipts.states import UNSENT_CALL, CallStatus, ModelCallStatus, PublicationStatus, ResultSource
 from runs.canonical import canonical, digest, parse
 
@@ -34,6 +34,35 @@ def call_refuse(call: ToolCall, *, to: CallStatus, why: str) -> None:
         status=PublicationStatus.FAILED, changed_at=ClockTimestamp()
     )
     claim_release(call)
+
+
+def call_author(new: NewCall, *, instead_of: ToolCall, author: str, revision: int) -> ToolCall:
+    """Record the call that a person wrote in the place of one that they rejected, PROPOSED like a model's (T42).
+
+    The rejected call is locked. The database lets a key be live once.
+    """
+    key_id = current_data_key(instead_of.tenant_id)
+    return ToolCall.objects.create(
+        id=new.id,
+        tenant_id=instead_of.tenant_id,
+        run_id=instead_of.run_id,
+        ordinal=new.ordinal,
+        tool=new.tool,
+        tool_version=new.tool_version,
+        tool_hash=new.tool_hash,
+        effect_class=new.effect_class,
+        proposed_by="HUMAN",
+        author=author,
+        instead_of_id=instead_of.instead_of_id or instead_of.id,
+        step_name=new.step_name,
+        args_digest=new.args_digest,
+        args=sealed_body(key_id=key_id, plain=new.args),
+        data_key_id=key_id,
+        idempotency_key=new.idempotency_key,
+        intent_key=new.intent_key,
+        proposed_revision=revision,
+        turn_no=instead_of.turn_no,
+    )
 
 
 def calls_cancel(*, run_id: UUID, why: str) -> int:

@@ -6,6 +6,7 @@ transaction of its own after the refused one has ended (ruling 14). Locks go in 
 
 from checkpoints.errors import RunUnreadable
 from runtime.descent import Preview
+from runtime.services.amend import Amended, Written, call_amend
 from runtime.services.bind import run_bind
 from runtime.services.budget import CAP_LIMIT, CapRaised, budget_raise
 from runtime.services.contradict import EvidenceGiven, Flagged, call_contradict, contradiction_settle
@@ -30,6 +31,7 @@ __all__ = [
     "GOAL_LIMIT",
     "NAME_LIMIT",
     "REASON_LIMIT",
+    "Amended",
     "CapRaised",
     "EvidenceGiven",
     "Flagged",
@@ -56,7 +58,9 @@ __all__ = [
     "Upload",
     "VerdictRequest",
     "Withdrawn",
+    "Written",
     "budget_raise",
+    "call_amend",
     "call_contradict",
     "call_reconcile",
     "checkpoint_migrate",

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from accounts.states import Actor
 from checkpoints.selectors import revisions_of
-from receipts.selectors import result_bytes, turns_of
+from receipts.selectors import authored_calls, result_bytes, turns_of
 from runs.canonical import digest, parse
 from runs.selectors import access_run, messages_of
 from runtime.services.guards import audit
@@ -56,6 +56,7 @@ def run_replay(*, actor: Actor, run_id: UUID) -> Replay:
 
 def _steps(run: Any) -> Iterator[ReplayStep]:
     messages = list(messages_of(run))
+    written = authored_calls(run_id=run.id)
     yield from _messages(messages, run.inherited_turns)
     for turn, body in turns_of(tenant_id=run.tenant_id, run_id=run.id):
         said = parse(body)
@@ -71,6 +72,8 @@ def _steps(run: Any) -> Iterator[ReplayStep]:
         )
         for proposal in turn.proposals.all():
             yield _proposal(turn.turn_no, proposal)
+        for call in written.get(turn.turn_no, ()):
+            yield _call(turn.turn_no, call)
         yield from _messages(messages, turn.turn_no)
 
 
@@ -87,6 +90,11 @@ def _proposal(turn_no: int, proposal: Any) -> ReplayStep:
     if call is None:
         output = {"refusal": proposal.refusal} if proposal.refusal else None
         return ReplayStep("CALL", turn_no, proposal.tool, proposal.disposition, 0, proposal.args_digest, output, True)
+    return _call(turn_no, call)
+
+
+def _call(turn_no: int, call: Any) -> ReplayStep:
+    """What came of a call, as it is stored now."""
     result = getattr(call, "result", None)
     if result is None:
         why = {"error": call.error} if call.error else None

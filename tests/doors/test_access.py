@@ -68,6 +68,8 @@ UPGRADE = Act(Permission.REVISE, {"reason": " "})
 RELEASE = Act(Permission.RELEASE, {"reason": " "})
 WITHDRAW = Act(Permission.REVISE, {"reason": " "})
 DECIDE = Act(Permission.DECIDE, {"verdict": "APPROVE", **STALE})
+AMEND = Act(Permission.DECIDE, {"arguments": "{}", **STALE})
+AMEND_BODY = Act(Permission.DECIDE, {"arguments": {}, **STALE})
 RECONCILE = Act(Permission.RECONCILE, {"verdict": "EXECUTED", "evidence": " "})
 FLAG = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " ", "reason": " "})
 FLAG_BODY = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " "})
@@ -102,6 +104,7 @@ ROUTES = {
     "checkpoints": Route("page", "run"),
     "checkpoint": Route("page", "checkpoint"),
     "wait": Route("page", "wait", DECIDE),
+    "wait-amend": Route("page", "wait", AMEND),
     "call": Route("page", "call", RECONCILE),
     "commitment-withdraw": Route("page", "commitment", WITHDRAW),
     "obligation-release": Route("page", "obligation", RELEASE),
@@ -143,6 +146,7 @@ ROUTES = {
     "api:waits": Route("api"),
     "api:wait": Route("api", "wait"),
     "api:wait-decide": Route("api", "wait", DECIDE),
+    "api:wait-amend": Route("api", "wait", AMEND_BODY),
     "api:calls": Route("api"),
     "api:call": Route("api", "call"),
     "api:call-reconcile": Route("api", "call", RECONCILE),
@@ -205,6 +209,7 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("waits", "list"): Verb(""),
     ("waits", "show"): Verb("wait"),
     ("waits", "decide"): Verb("wait", _STALE, Permission.DECIDE),
+    ("waits", "amend"): Verb("wait", ("--arguments", "{}", *_STALE[1:]), Permission.DECIDE),
     ("calls", "list"): Verb(""),
     ("calls", "show"): Verb("call"),
     ("calls", "reconcile"): Verb("call", ("--verdict", "EXECUTED", "--evidence", " "), Permission.RECONCILE),

@@ -1,5 +1,6 @@
 """Continue, fork, replay, migrate and pin anew, on every door."""
 
+import json
 from typing import Any
 from uuid import UUID
 
@@ -8,6 +9,7 @@ import pytest
 from accounts.states import Role
 from approvals.models import Wait
 from receipts.models import SecondEffect, ToolCall
+from receipts.selectors import written_arguments
 from runs.models import Run
 from runtime.services import run_stop
 from tests.doors.test_access import browser
@@ -136,3 +138,46 @@ def test_a_second_effect_is_asked_for_on_every_door(doors: Doors, completed: Run
     assert "once more" in client.get(f"/calls/{published.id}/").content.decode()
     assert client.post(f"/calls/{published.id}/repeat/", {"reason": "post it again"}).status_code == 302
     assert SecondEffect.objects.filter(tool_call__in=[drafted, published]).count() == 2
+
+
+def test_a_call_is_written_anew_on_every_door(doors: Doors) -> None:
+    """T42: the call that waits ends as REJECTED, and one with other arguments stands in its place."""
+    wait, by = doors.waiting(), ("--as", OPERATOR, "--json")
+    seen = {"revision": wait.checkpoint_revision, "digest": wait.checkpoint_digest, "args_digest": wait.args_digest}
+    written = written_arguments(wait.tool_call)
+    assert "body" not in written  # the tool fills it in
+    flags = [text for name, value in seen.items() for text in (f"--{name.replace('_', '-')}", str(value))]
+    amend = ("waits", "amend", str(wait.id), *flags, "--reason", "a clearer title")
+    same = manage(*amend, "--arguments", json.dumps(written), *by)
+    assert (same.code, same.json["error"]["code"]) == (1, "NOTHING_AMENDED")
+    assert manage(*amend, "--arguments", "[1]", *by).code == manage(*amend, "--arguments", "{", *by).code == 2
+
+    client = browser(OPERATOR)
+    shown = client.get(f"/waits/{wait.id}/amend/").content.decode()
+    assert "Write this call anew" in shown and "Your call takes its place" in shown
+    wrong = client.post(f"/waits/{wait.id}/amend/", {**seen, "arguments": "{", "reason": "typo"})
+    assert wrong.status_code == 400 and "arguments" in wrong.content.decode()
+    assert f"/waits/{wait.id}/amend/" in client.get(f"/waits/{wait.id}/").content.decode()
+
+    changed = {**written, "summary": "Shorter."}
+    made = doors.api("POST", f"/waits/{wait.id}/amend/", {**seen, "arguments": changed, "reason": "shorter"})
+    assert made.status_code == 200, made.content
+    call = made.json()
+    assert (call["proposed_by"], call["author"], call["instead_of"]) == (
+        "HUMAN",
+        f"person:{OPERATOR}",
+        str(wait.tool_call_id),
+    )
+    assert call["arguments"]["summary"] == "Shorter." and call["arguments"]["body"]
+    assert ToolCall.objects.get(id=wait.tool_call_id).status == "REJECTED"
+    again = doors.api("POST", f"/waits/{wait.id}/amend/", {**seen, "arguments": changed, "reason": "shorter"})
+    assert (again.status_code, again.json()["code"]) == (409, "ALREADY_DECIDED")
+    page = client.get(f"/calls/{call['id']}/").content.decode()
+    assert "Written anew" in page
+
+    other = doors.waiting()
+    seen = {"revision": other.checkpoint_revision, "digest": other.checkpoint_digest, "args_digest": other.args_digest}
+    text = json.dumps(written_arguments(other.tool_call) | {"summary": "Shorter."})
+    led = client.post(f"/waits/{other.id}/amend/", {**seen, "arguments": text, "reason": "shorter"})
+    assert led.status_code == 302
+    assert ToolCall.objects.get(id=led["Location"].split("/")[2]).instead_of_id == other.tool_call_id

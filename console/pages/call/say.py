@@ -98,7 +98,8 @@ def _on_its_way(facts: CallFacts) -> SafeString | str:
 def strip_of(facts: CallFacts) -> list[Shown]:
     """At most six facts; the first is what has been open longest."""
     call, run = facts.call, facts.call.run
-    shown = [Shown("Proposed", when(call.created_at), f"turn {call.turn_no}")]
+    proposer = person(call.author) if call.author else f"turn {call.turn_no}"
+    shown = [Shown("Written anew" if call.author else "Proposed", when(call.created_at), proposer)]
     if facts.uncertain and facts.last:
         shown = [Shown("Open for", age(facts.last.dispatched_at))]
     blocks = facts.uncertain and call.blocking and not facts.ended

@@ -118,7 +118,7 @@ def test_the_origin_of_a_run_is_frozen(told: Told) -> None:
 
 def test_the_identity_of_a_call_is_frozen(told: Told) -> None:
     identity = {"run_id", "tool", "tool_version", "tool_hash", "effect_class", "step_name", "args_digest"}
-    identity |= {"idempotency_key", "intent_key"}
+    identity |= {"idempotency_key", "intent_key", "proposed_by", "author", "instead_of_id"}
     assert_frozen("receipts_toolcall", identity, f"id = '{told.call.id}'")
 
 

@@ -257,6 +257,7 @@ def test_a_row_that_names_an_object_of_another_tenant_is_refused(told: Told, for
     told.fork(), told.child(), told.continuation(), told.another_flag()
     told.remember()
     told.lapse()
+    told.another_call(proposed_by="HUMAN", author="person:x", instead_of=told.call)
     told.another_stop("SETTLED", cascade_of=told.another_stop("SETTLED"))
     for name, table, column, target in keys:
         connection.check_constraints()
