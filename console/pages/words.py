@@ -113,6 +113,7 @@ CAUSE: Mapping[str, str] = {
     "FINISHED": "Finished",
     "SETTLED": "Settled by what is known",
     "FAILED": "Failed: it can’t go on",
+    "AMENDED": "Queued: {who} wrote a call anew",
     "WITHDRAWN": "What it rests on was withdrawn",
     "RESUME": "Queued: a person asked it to try again",
     "INVALIDATED": "Queued: what was asked became void",
