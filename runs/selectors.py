@@ -105,6 +105,40 @@ def children_to_stop(limit: int = 200) -> list[tuple[UUID, UUID]]:
     return list(unstopped.values_list("id", "parent_run__controls__id")[:limit])
 
 
+def children_of_ended(limit: int = 200) -> list[tuple[UUID, UUID]]:
+    """(child, parent) of live children whose parent FAILED or was SETTLED and that have no stop of their own."""
+    orphans = Run.objects.filter(status__in=sorted(LIVE_RUN), parent_run__status__in=["FAILED", "SETTLED"])
+    unstopped = orphans.exclude(controls__in=ControlRequest.objects.filter(kind="STOP"))
+    return list(unstopped.values_list("id", "parent_run_id")[:limit])
+
+
+def children_to_pause(limit: int = 200) -> list[tuple[UUID, UUID]]:
+    """(child, pause of its parent) of live children whose parent's pause is open and has not come down to them. One that a
+    person has paused is paused already; one that a person has resumed since goes on.
+    """
+    found = fetch(
+        "SELECT c.id, p.id FROM runs_controlrequest p JOIN runs_run c ON c.parent_run_id = p.run_id "
+        "WHERE p.kind = 'PAUSE' AND p.status = ANY(%(open)s) AND c.status = ANY(%(live)s) AND NOT EXISTS ("
+        "  SELECT FROM runs_controlrequest o WHERE o.run_id = c.id "
+        "  AND (o.status = ANY(%(open)s) OR o.cascade_of_id = p.id)) LIMIT %(limit)s",
+        {"open": sorted(OPEN_CONTROL), "live": sorted(LIVE_RUN), "limit": limit},
+    )
+    return [(child_id, pause_id) for child_id, pause_id in found]
+
+
+def children_to_resume(limit: int = 200) -> list[tuple[UUID, UUID, UUID]]:
+    """(child, tenant, pause of its parent) of children whose open pause followed from one that is closed."""
+    left = ControlRequest.objects.filter(kind="PAUSE", status__in=OPEN_CONTROL, cascade_of__isnull=False)
+    closed = left.exclude(cascade_of__status__in=OPEN_CONTROL)
+    return list(closed.values_list("run_id", "tenant_id", "cascade_of_id")[:limit])
+
+
+def pauses_under(pause_id: UUID) -> list[UUID]:
+    """The runs whose open pause followed from this one."""
+    rows = ControlRequest.objects.filter(kind="PAUSE", status__in=OPEN_CONTROL, cascade_of_id=pause_id)
+    return list(rows.values_list("run_id", flat=True))
+
+
 def parents_to_settle(limit: int = 200) -> list[UUID]:
     """Ended runs that were told of the end of a child: what they reserved for it is settled by nobody else."""
     told = Run.objects.filter(
@@ -176,8 +210,8 @@ def open_stop(run: Run) -> ControlRequest | None:
     return ControlRequest.objects.filter(run=run, kind="STOP", status__in=OPEN_CONTROL).first()
 
 
-def stop_of(id: UUID) -> ControlRequest:
-    """A stop by its id."""
+def control_of(id: UUID) -> ControlRequest:
+    """A stop or a pause by its id."""
     return ControlRequest.objects.get(id=id)
 
 

@@ -28,6 +28,7 @@ from runs.selectors import budget_units, last_message, run_inputs, run_now
 from runs.services import children_settle
 from runs.states import UNHOLDING_CAUSES, BudgetUnit, Holding, HoldReason, RecoveryPolicy, RunStatus, WakeupCause
 from runs.wakeups import wakeups_consume
+from runtime.cascade import children_end
 from runtime.contracts import AgentSpec, PriorResult
 from runtime.conversation import answers_of, rebuild
 from runtime.ending import close_settled, held_run, lose_open_attempts, park, refuse_resume, stop, worker
@@ -108,12 +109,14 @@ def resolve_unknown_saves(holding: Holding) -> bool:
 
 
 def settle_run(holding: Holding) -> None:
-    """End a run by what is known, for the recovery policy SETTLE."""
+    """End a run by what is known, for the recovery policy SETTLE, and then its children."""
     with held_run(holding) as (run, stopping):
         if not stopping:
             close_settled(run, fence=holding.fence, actor=worker(holding), why="settled after its worker was lost")
-            return
-    stop(holding)
+    if stopping:
+        stop(holding)
+    else:
+        children_end(holding.run_id)
 
 
 def _guarded(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session | None:

@@ -11,15 +11,24 @@ from uuid import UUID
 
 from django.db import connection
 
+from accounts.states import Actor
 from approvals.selectors import waits_past_deadline
 from approvals.services import wait_expire
 from receipts.selectors import runs_held_by_lineage
 from runs.faults import reach
-from runs.selectors import children_to_stop, parents_to_settle, runs_to_look_at, runs_with_unheard_wakeups
+from runs.selectors import (
+    children_of_ended,
+    children_to_pause,
+    children_to_resume,
+    children_to_stop,
+    parents_to_settle,
+    runs_to_look_at,
+    runs_with_unheard_wakeups,
+)
 from runs.services import sweep_failures_record
 from runs.wakeups import hint_run
+from runtime.cascade import child_end, child_pause, child_resume, child_stop
 from runtime.requeue import requeue_woken, settle_children, wake_descendant
-from runtime.services.stop import child_stop
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +101,14 @@ def _descendants() -> Iterable[Unit]:
 def _cascades() -> Iterable[Unit]:
     for child_id, stop_id in children_to_stop():
         yield Unit(child_id, partial(child_stop, child_id=child_id, parent_stop_id=stop_id))
+    for child_id, parent_id in children_of_ended():
+        yield Unit(child_id, partial(child_end, child_id=child_id, parent_id=parent_id))
+    for child_id, pause_id in children_to_pause():
+        yield Unit(child_id, partial(child_pause, child_id=child_id, parent_pause_id=pause_id))
+    for child_id, tenant_id, pause_id in children_to_resume():
+        actor = Actor(tenant_id, "sweep", kind="system", door="cascade")
+        take_back = partial(child_resume, actor=actor, parent_pause_id=pause_id, reason="its parent's pause is over")
+        yield Unit(child_id, partial(take_back, child_id=child_id))
 
 
 def _parents() -> Iterable[Unit]:

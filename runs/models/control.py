@@ -87,7 +87,7 @@ class ControlRequest(models.Model):
     adopted_at = models.DateTimeField(null=True)
     adopted_fence = models.BigIntegerField(null=True)
     settled_at = models.DateTimeField(null=True)
-    # The stop of the parent that this one follows from.
+    # The stop or pause of the parent that this one follows from.
     cascade_of = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="cascade")
 
     class Meta:

@@ -16,9 +16,12 @@ def stop_accept(*, run: Run, reason: str, actor: str, cascade_of: UUID | None = 
     return _accept(run, ControlKind.STOP, reason, actor, cascade_of)
 
 
-def pause_accept(*, run: Run, reason: str, actor: str) -> tuple[ControlRequest, bool]:
-    """Accept a pause: the open request, and whether it is new. From here nothing is dispatched until it is settled."""
-    return _accept(run, ControlKind.PAUSE, reason, actor)
+def pause_accept(*, run: Run, reason: str, actor: str, cascade_of: UUID | None = None) -> tuple[ControlRequest, bool]:
+    """Accept a pause: the open request, and whether it is new. From here nothing is dispatched until it is settled.
+
+    `cascade_of` is the pause of the parent that this one follows from.
+    """
+    return _accept(run, ControlKind.PAUSE, reason, actor, cascade_of)
 
 
 def _accept(

@@ -25,6 +25,7 @@ from runs.live import hint_changed
 from runs.services import budget_hold_unknown, budget_settle
 from runs.statements import Purse, fence_params
 from runtime.backoff import backoff, wait_for_retry
+from runtime.cascade import children_end
 from runtime.contracts import ModelRequest, ModelTurn, Tool
 from runtime.conversation import call_answer
 from runtime.ending import fail, held_run
@@ -132,10 +133,10 @@ def _ask(session: Session) -> bool:
     pending = open_turn(run_id=session.run.id)
     turn_no = pending.turn_no if pending else session.snapshot.turn_no + 1
     if not session.may_ask(turn_no):
-        fail(session.holding, f"no end after {session.spec.turn_limit} turns")
+        _fail(session, f"no end after {session.spec.turn_limit} turns")
         return False
     if pending is not None and pending.attempts >= settings.MAX_ATTEMPTS + session.run.max_takeovers:
-        fail(session.holding, f"turn {turn_no} got no answer in {pending.attempts} attempts")
+        _fail(session, f"turn {turn_no} got no answer in {pending.attempts} attempts")
         return False
     params = fence_params(session.holding) | ask_params(session, turn_no, revision=session.snapshot.revision)
     if pending is not None:
@@ -159,12 +160,18 @@ def _proposes_in_vain(session: Session) -> bool:
     if repeated is None:
         return False
     tool, why = repeated
-    fail(
-        session.holding,
+    _fail(
+        session,
         f"the model proposed {tool} in {REFUSED_OFTEN} turns, and was refused in the same way each time: {why}",
         cause="REFUSED_OFTEN",
     )
     return True
+
+
+def _fail(session: Session, why: str, *, cause: str = "FAILED") -> None:
+    """End the run as FAILED, and then its children."""
+    fail(session.holding, why, cause=cause)
+    children_end(session.run.id)
 
 
 def _no_turn(session: Session, asked: Asked, answer: Asking) -> bool:
@@ -185,7 +192,7 @@ def _no_turn(session: Session, asked: Asked, answer: Asking) -> bool:
             budget_hold_unknown(run_id=run.id, receipt_id=asked.id, attempt_no=asked.attempt)
     if answer.failed or asked.attempt >= settings.MAX_ATTEMPTS:
         why = answer.failed or answer.again or answer.unknown
-        fail(session.holding, f"the model gave no turn {asked.turn_no} after {asked.attempt} attempts: {why}")
+        _fail(session, f"the model gave no turn {asked.turn_no} after {asked.attempt} attempts: {why}")
         return False
     return wait_for_retry(session, delay)
 

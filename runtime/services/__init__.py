@@ -5,6 +5,7 @@ transaction of its own after the refused one has ended (ruling 14). Locks go in 
 """
 
 from checkpoints.errors import RunUnreadable
+from runtime.cascade import PauseState, StopState
 from runtime.descent import Preview
 from runtime.services.amend import Amended, Written, call_amend
 from runtime.services.bind import run_bind
@@ -13,7 +14,7 @@ from runtime.services.contradict import EvidenceGiven, Flagged, call_contradict,
 from runtime.services.descend import SuccessorRequest, fork_preview, run_continue, run_fork
 from runtime.services.goal import GoalRevised, goal_revise
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
-from runtime.services.pause import PauseState, run_pause
+from runtime.services.pause import run_pause
 from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcile
 from runtime.services.release import Released, obligation_release
 from runtime.services.repeat import Repeatable, effect_repeat
@@ -22,7 +23,7 @@ from runtime.services.resume import Resumed, run_resume
 from runtime.services.retain import Retention, retention_of, retention_of_tenant, run_retain
 from runtime.services.settle import Settled, run_end_settled
 from runtime.services.start import InputRefused, Started, StartRequest, UnknownAgent, Upload, run_start, typed_text
-from runtime.services.stop import StopState, run_stop
+from runtime.services.stop import run_stop
 from runtime.services.terms import Terms, Withdrawn, commitment_withdraw, lines_of
 from runtime.services.upgrade import Upgraded, checkpoint_migrate, run_repin
 

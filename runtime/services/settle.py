@@ -14,6 +14,7 @@ from runs.leases import lease_held, lease_lock_any
 from runs.selectors import access_run, run_now
 from runs.services import run_lock
 from runs.states import ENDED_RUN, can_settle
+from runtime.cascade import children_end
 from runtime.ending import close_settled
 from runtime.services.guards import act_refusal, audit, audited, run_ended
 
@@ -30,11 +31,13 @@ def run_end_settled(*, actor: Actor, run_id: UUID, reason: str) -> Settled | Ref
     """Settle a run that is queued, waits or is held: it ends by what is known, and nothing of it is sent any more.
 
     Unknown calls stay unknown and keep their place in the inbox; open promises stay visible and can be carried on by a
-    continued run. Needs the permission to settle. Raises NotFound.
+    continued run. Its children are stopped after it. Needs the permission to settle. Raises NotFound.
     """
     access_run(actor=actor, id=run_id)
     with transaction.atomic():
         outcome = _settle(actor, run_id, reason.strip())
+    if isinstance(outcome, Settled):
+        children_end(run_id)
     return audited(outcome, actor, "run.settle", "run", run_id)
 
 
