@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 
 from accounts.errors import NotFound
 from accounts.models import ClockTimestamp
+from accounts.statements import fetch, stored_rows
 from accounts.states import Actor, Permission
 from approvals.models import Decision, Wait
 from approvals.states import LIVE_WAIT, WaitStatus
@@ -29,7 +30,7 @@ def access_wait(*, actor: Actor, id: UUID) -> Wait:
 
 def decision_of(wait: Wait) -> Decision | None:
     """The decision of a wait, or None."""
-    return Decision.objects.filter(wait=wait).first()
+    return next(iter(stored_rows(Decision, "wait_id = %(wait)s", {"wait": wait.id})), None)
 
 
 def newest_wait(*, call_id: UUID) -> Wait | None:
@@ -39,7 +40,7 @@ def newest_wait(*, call_id: UUID) -> Wait | None:
 
 def newest_waits(*, call_ids: Sequence[UUID]) -> dict[UUID, Wait]:
     """By call, the wait that was opened last for it."""
-    rows = Wait.objects.filter(tool_call_id__in=call_ids).order_by("opened_at")
+    rows = stored_rows(Wait, "tool_call_id = ANY(%(calls)s) ORDER BY opened_at", {"calls": list(call_ids)})
     return {row.tool_call_id: row for row in rows}
 
 
@@ -62,7 +63,8 @@ def approval_lapsed(*, call_id: UUID) -> bool:
 
 def approval_expired(wait: Wait) -> bool:
     """True if the time in which an approval may be used has passed."""
-    return Wait.objects.filter(id=wait.id, valid_until__lte=ClockTimestamp()).exists()
+    expired = "SELECT 1 FROM approvals_wait WHERE id = %(wait)s AND valid_until <= clock_timestamp()"
+    return bool(fetch(expired, {"wait": wait.id}))
 
 
 def waits_past_deadline(limit: int = 200) -> list[tuple[UUID, UUID]]:

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
 
 from accounts.audit import audit_append, audit_refused
 from accounts.codec import BodyChanged
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.models import ClockTimestamp, Tenant
+from accounts.statements import fetch
 from accounts.states import Actor, Permission
 from approvals.errors import (
     AlreadyDecided,
@@ -376,12 +376,16 @@ def waits_invalidate(*, run_id: UUID, why: str) -> int:
     return live.update(status=WaitStatus.INVALIDATED, status_reason=why, closed_at=ClockTimestamp())
 
 
+_CONSUME = """
+UPDATE approvals_wait SET status = 'CONSUMED'
+WHERE id = %(wait)s AND status = %(decided)s AND coalesce(valid_until > clock_timestamp(), true) RETURNING id"""
+
+
 def wait_consume(wait: Wait, *, fence: int) -> bool:
     """Consume a decided wait and its wakeup under the fence. False when it is no longer decided, or no longer valid."""
-    usable = Q(valid_until=None) | Q(valid_until__gt=ClockTimestamp())
-    changed = Wait.objects.filter(usable, id=wait.id, status=wait.status).update(status=WaitStatus.CONSUMED)
+    consumed = fetch(_CONSUME, {"wait": wait.id, "decided": wait.status})
     wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.CONSUMED, fence=fence)
-    return bool(changed)
+    return bool(consumed)
 
 
 def wait_refuse(wait: Wait, *, fence: int) -> bool:

@@ -9,6 +9,7 @@ from django.db import transaction
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
+from accounts.keys import new_id
 from accounts.statements import fetch
 from runs.faults import reach
 from runs.models import Wakeup
@@ -19,14 +20,28 @@ LOOK_TASK = "runtime.look"
 logger = logging.getLogger(__name__)
 
 
+_WRITE = """
+INSERT INTO runs_wakeup (id, tenant_id, run_id, wait_id, cause, dedupe_key)
+VALUES (%(id)s, %(tenant)s, %(run)s, %(wait)s, %(cause)s, %(key)s) ON CONFLICT DO NOTHING"""
+
+_CONSUME = """
+UPDATE runs_wakeup SET status = 'CONSUMED', consumed_fence = %(fence)s
+WHERE run_id = %(run)s AND status = 'PENDING' AND cause = ANY(%(causes)s) RETURNING id"""
+
+_CLOSE = """
+UPDATE runs_wakeup SET status = %(status)s, consumed_fence = %(fence)s
+WHERE wait_id = %(wait)s AND status = 'PENDING' RETURNING id"""
+
+_PENDING = """
+SELECT 1 FROM runs_wakeup WHERE run_id = %(run)s AND status = 'PENDING' AND cause = ANY(%(causes)s) LIMIT 1"""
+
+
 def wakeup_write(
     *, tenant_id: UUID, run_id: UUID, cause: WakeupCause, dedupe_key: str, wait_id: UUID | None = None
 ) -> None:
     """Store a wakeup once per dedupe key, in the caller's transaction."""
-    Wakeup.objects.bulk_create(
-        [Wakeup(tenant_id=tenant_id, run_id=run_id, cause=cause, dedupe_key=dedupe_key, wait_id=wait_id)],
-        ignore_conflicts=True,
-    )
+    wakeup = {"id": new_id(), "tenant": tenant_id, "run": run_id, "cause": cause, "key": dedupe_key, "wait": wait_id}
+    fetch(_WRITE, wakeup)
 
 
 def wakeups_cancel(*, run_id: UUID) -> None:
@@ -37,19 +52,17 @@ def wakeups_cancel(*, run_id: UUID) -> None:
 
 def wakeups_consume(*, run_id: UUID, fence: int, causes: frozenset[WakeupCause]) -> int:
     """Consume what is pending of the given causes under this fence. Returns how many."""
-    pending = Wakeup.objects.filter(run_id=run_id, status=WakeupStatus.PENDING, cause__in=causes)
-    return pending.update(status=WakeupStatus.CONSUMED, consumed_fence=fence)
+    return len(fetch(_CONSUME, {"run": run_id, "fence": fence, "causes": sorted(causes)}))
 
 
 def wait_wakeups_close(*, wait_id: UUID, status: WakeupStatus, fence: int | None = None) -> int:
     """Close the pending wakeups of one wait as consumed (under a fence), refused or cancelled."""
-    pending = Wakeup.objects.filter(wait_id=wait_id, status=WakeupStatus.PENDING)
-    return pending.update(status=status, consumed_fence=fence)
+    return len(fetch(_CLOSE, {"wait": wait_id, "status": status, "fence": fence}))
 
 
 def wakeup_pending(*, run_id: UUID, causes: frozenset[WakeupCause]) -> bool:
     """True while a wakeup of one of these causes waits to be consumed."""
-    return Wakeup.objects.filter(run_id=run_id, status=WakeupStatus.PENDING, cause__in=causes).exists()
+    return bool(fetch(_PENDING, {"run": run_id, "causes": sorted(causes)}))
 
 
 def wakeups_refuse(*, run_id: UUID) -> None:
@@ -60,6 +73,15 @@ def wakeups_refuse(*, run_id: UUID) -> None:
 def hint_run(*, run_id: UUID, delay: timedelta | None = None) -> None:
     """After the commit, ask some worker to look at the run. A lost hint is sent again by the sweep."""
     transaction.on_commit(lambda: _send(run_id, delay))
+
+
+def hints_begin() -> None:
+    """Connect this process to the broker ahead of its first hint. Where that fails, the hint connects."""
+    try:
+        with current_app.producer_or_acquire() as producer:
+            producer.maybe_declare(current_app.amqp.queues[current_app.conf.task_default_queue])
+    except (OperationalError, RedisError, OSError) as error:
+        logger.warning("no broker yet: %s", error)
 
 
 def _send(run_id: UUID, delay: timedelta | None) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 from accounts.selectors import still_may
 from accounts.states import Permission
 from approvals.policies import POLICY_VERSION
-from approvals.selectors import approval_expired, decision_of
+from approvals.selectors import approval_expired
 from approvals.services import decided_waits_invalidate
 from checkpoints.selectors import withdrawn_commitment
 from receipts.states import EffectClass
@@ -44,12 +44,12 @@ def ground(session: Session) -> Failed | None:
     return _principal(session) or _withdrawn(session)
 
 
-def approval(session: Session, call: Any, wait: Any) -> Failed | None:
-    """Guards 9 to 12 of an approved call, in their order. Called before, and inside, the commit that consumes the wait."""
+def approval(session: Session, call: Any, wait: Any, *, decider: str) -> Failed | None:
+    """Guards 9 to 12 of a call that `decider` has approved, in their order. Called inside the commit that consumes the wait."""
     return (
         _binding(session, call, wait)
         or _principal(session)
-        or _decider(wait)
+        or _decider(wait, decider)
         or _withdrawn(session)
         or _stale(session, call)
     )
@@ -91,16 +91,13 @@ def _principal(session: Session) -> Failed | None:
     return Failed(RefusalKind.AUTHORITY, f"the run acts for {name}, who may not start runs here any more")
 
 
-def _decider(wait: Any) -> Failed | None:
+def _decider(wait: Any, decider: str) -> Failed | None:
     """Guard 10, second half: the approval is used in time, and who gave it may still decide."""
     if approval_expired(wait):
         return _asked_afresh(RefusalKind.AUTHORITY, wait, "the approval was not used in time")
-    decision = decision_of(wait)
-    if decision is None:
-        raise LookupError(f"wait {wait.id} is approved without a decision")
-    if still_may(tenant_id=wait.tenant_id, label=decision.actor, permission=Permission.DECIDE):
+    if still_may(tenant_id=wait.tenant_id, label=decider, permission=Permission.DECIDE):
         return None
-    name = decision.actor.partition(":")[2]
+    name = decider.partition(":")[2]
     return _asked_afresh(RefusalKind.AUTHORITY, wait, f"{name}, who approved it, may not decide here any more")
 
 
@@ -131,7 +128,7 @@ def hold(session: Session, failed: Failed) -> bool:
     return False
 
 
-def ask_afresh(session: Session, wait: Any, failed: Failed) -> None:
+def ask_afresh(session: Session, failed: Failed) -> None:
     """Void an approval whose check failed, and its decided siblings (ruling 31): waits INVALIDATED, wakeups REFUSED, the
     refusal recorded. All of them are asked afresh.
     """
@@ -142,7 +139,7 @@ def ask_afresh(session: Session, wait: Any, failed: Failed) -> None:
         run_id=session.run.id,
         kind=failed.kind,
         fence=session.holding.fence,
-        subject_id=wait.id,
+        subject_id=failed.subject,
         detail={"why": failed.why},
     )
 

@@ -9,13 +9,24 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Q
 
+from accounts.statements import fetch
 from receipts.models import Attempt, ToolCall
 from receipts.states import AttemptOutcome
 from runs.models import RunTransition
 
+_ANY_OPEN = """
+SELECT 1 WHERE EXISTS (
+        SELECT FROM receipts_attempt a JOIN receipts_toolcall c ON c.id = a.tool_call_id
+        WHERE c.run_id = %(run)s AND a.outcome IS NULL AND a.fence < %(fence)s)
+    OR EXISTS (
+        SELECT FROM receipts_attempt a JOIN receipts_modelcall m ON m.id = a.model_call_id
+        WHERE m.run_id = %(run)s AND a.outcome IS NULL AND a.fence < %(fence)s)"""
+
 
 def open_attempts(*, run_id: UUID, before_fence: int) -> list[Attempt]:
     """Attempts without an outcome that were sent under an older fence."""
+    if not fetch(_ANY_OPEN, {"run": run_id, "fence": before_fence}):
+        return []
     tool = Attempt.objects.filter(tool_call__run_id=run_id, outcome=None, fence__lt=before_fence)
     model = Attempt.objects.filter(model_call__run_id=run_id, outcome=None, fence__lt=before_fence)
     return [*tool.select_related("tool_call"), *model.select_related("model_call")]

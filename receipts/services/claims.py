@@ -3,9 +3,19 @@
 from uuid import UUID
 
 from accounts.models import ClockTimestamp
+from accounts.statements import fetch
 from receipts.models import Claim, SecondEffect, ToolCall
 
 _CLAIM_TRIES = 5  # a rival may give its claim up between the try and the look
+
+
+_CLAIM_LIVE = """
+SELECT tool_call_id FROM receipts_claim
+WHERE tenant_id = %(tenant)s AND lineage_id = %(lineage)s AND intent_key = %(intent)s AND released_at IS NULL"""
+
+_CLAIM = """
+INSERT INTO receipts_claim (tenant_id, lineage_id, intent_key, tool_call_id)
+VALUES (%(tenant)s, %(lineage)s, %(intent)s, %(call)s) ON CONFLICT DO NOTHING"""
 
 
 def claim_take(call: ToolCall, *, lineage_id: UUID) -> UUID | None:
@@ -15,15 +25,13 @@ def claim_take(call: ToolCall, *, lineage_id: UUID) -> UUID | None:
     A rival that is claiming it at the same time is waited for: only its commit or its rollback decides. Several claims of
     one transaction are taken in the order of their intent keys, so that two runs never wait for each other.
     """
-    claim = Claim(tenant_id=call.tenant_id, lineage_id=lineage_id, intent_key=call.intent_key, tool_call=call)
-    live = Claim.objects.filter(
-        tenant_id=call.tenant_id, lineage_id=lineage_id, intent_key=call.intent_key, released_at=None
-    )
+    claim = {"tenant": call.tenant_id, "lineage": lineage_id, "intent": call.intent_key, "call": call.id}
     for _ in range(_CLAIM_TRIES):
-        Claim.objects.bulk_create([claim], ignore_conflicts=True)
-        holder: UUID | None = live.values_list("tool_call_id", flat=True).first()
-        if holder is not None:
+        live = fetch(_CLAIM_LIVE, claim)
+        if live:
+            holder: UUID = live[0][0]
             return None if holder == call.id else holder
+        fetch(_CLAIM, claim)
     raise RuntimeError(f"the claim of call {call.id} was released")
 
 

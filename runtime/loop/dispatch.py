@@ -1,6 +1,6 @@
 """Dispatch: commit that calls are sent, under fence, stop and budget, before anything is sent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,14 +57,20 @@ class _NotSent(Exception):
         self.failed = failed
 
 
-def dispatch_first(session: Session, going: Sequence[Going], not_going: Sequence[NotGoing] = ()) -> bool:
+def dispatch_first(
+    session: Session,
+    going: Sequence[Going],
+    not_going: Sequence[NotGoing] = (),
+    *,
+    void: Callable[[guards.Failed], bool] = lambda _: True,
+) -> bool:
     """Send recorded calls for the first time, side by side. One commit: [waits and wakeups CONSUMED or what the policy
     said, refused calls closed, claims, calls DISPATCHED with their attempts, publications DISPATCHED, head
     AWAITING_TOOL_RESULT, budget] (rulings 4 and 8).
 
     The guards 9 to 12 are asked inside it, on rows that stay as they are until the commit (ruling 4). Returns False when the
-    run was given back instead. An approval that has lapsed since it was checked is not used: the next step looks at it
-    again.
+    run was given back instead. `void` says what follows where an approval can't be used. One that lapses after its guard
+    is not used: the next step looks at it again.
     """
     bound = [bound_tool(session, each.call) for each in going]
     snapshot = session.next_snapshot(Phase.AWAITING_TOOL_RESULT, node="act")
@@ -86,8 +92,8 @@ def dispatch_first(session: Session, going: Sequence[Going], not_going: Sequence
             if written.started != len(going):
                 raise _NotSent(written)
     except _NotSent as refused:
-        if refused.failed is not None and refused.failed.holds:
-            return guards.hold(session, refused.failed)
+        if refused.failed is not None:
+            return guards.hold(session, refused.failed) if refused.failed.holds else void(refused.failed)
         if refused.written is not None and refused.written.go and not refused.written.done:
             raise SaveRefused(conflict(prepared)) from refused
         return refused.written is None or not_started(session, refused.written)
@@ -103,7 +109,7 @@ def _guarded(session: Session, going: Sequence[Going]) -> guards.Failed | None:
     """The first guard that one of the calls does not pass."""
     return _first(
         [
-            guards.approval(session, each.call, each.wait)
+            guards.approval(session, each.call, each.wait, decider=each.authorised_by)
             if each.wait is not None
             else guards.unasked(session, each.call)
             for each in going

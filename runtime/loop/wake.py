@@ -2,6 +2,7 @@
 consumes them all, each call by its own decision (ruling 8). Everything is checked again in that commit (guards 9 to 12).
 """
 
+from functools import partial
 from typing import Any
 
 from approvals.selectors import decision_of, newest_waits
@@ -39,10 +40,10 @@ def wake(session: Session) -> bool:
     refused = [_not_going(call, wait) for call, wait in asked if wait.status in _REFUSED]
     if len(approved) + len(refused) < len(calls):
         return _ask_afresh(session, calls, refused)
-    for call, wait in approved:
-        failed = _changed(call) or guards.approval(session, call, wait)
+    for call, _ in approved:
+        failed = _changed(call)
         if failed is not None:
-            return _void(session, wait, failed)
+            return guards.hold(session, failed)
     return _go(session, approved, refused) if approved else _refuse_all(session, refused)
 
 
@@ -60,7 +61,7 @@ def _go(session: Session, approved: list[Asked], refused: list[NotGoing]) -> boo
         if decision is None:
             raise LookupError(f"wait {wait.id} is approved without a decision")
         going.append(Going(call, decision.actor, wait))
-    if not dispatch_first(session, going, refused):
+    if not dispatch_first(session, going, refused, void=partial(_void, session)):
         return False
     if refused:
         session.reread()
@@ -75,13 +76,11 @@ def _changed(call: Any) -> guards.Failed | None:
     )
 
 
-def _void(session: Session, wait: Any, failed: guards.Failed) -> bool:
-    """What follows where an approval can't be used: the run is held, or every decided call of it is asked afresh."""
-    if failed.holds:
-        return guards.hold(session, failed)
+def _void(session: Session, failed: guards.Failed) -> bool:
+    """What follows where an approval can't be used: the facts are read again, or every decided call is asked afresh."""
     if failed.kind == RefusalKind.STALE_FACTS:
         return refresh(session)
-    guards.ask_afresh(session, wait, failed)
+    guards.ask_afresh(session, failed)
     return True
 
 
