@@ -1,6 +1,6 @@
 """How long people wait: from a decision to the call that it allows, and from the death of a worker to the next one.
 
-Real worker processes, a real broker, the watcher. Times are the database's: those of the rows.
+Real worker processes, a real broker, the watcher. Times are those of commits, which the server keeps (COMMIT_TIMES).
 """
 
 import os
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from bench.contenders import ours
@@ -25,43 +25,52 @@ from console.local.readiness import workers_answer
 
 T = TypeVar("T")
 
-DECISIONS = 30
-KILLS = 10
+COMMIT_TIMES = {"track_commit_timestamp": "on"}
+DECISIONS = 40
+KILLS = 12
 _PATIENCE_SECONDS = 60.0
 
 
-def decision_latencies(server: Server, name: str) -> list[float]:
-    """Milliseconds from a decision to the dispatch of the call that it allows, through the queue and a worker."""
+def decision_latencies(server: Server, name: str) -> dict[str, list[float]]:
+    """Milliseconds from the commit of a decision to that of the dispatch that it allows, through the queue and a worker."""
     with _stack(server, name) as stack:
-        from receipts.models import Attempt
+        from approvals.models import Wait
+        from runs.models import Lease
 
         stack.start_worker("w1")
         runs = [ours.started(agent="asker") for _ in range(DECISIONS)]
+        _until(lambda: Wait.objects.filter(status="OPEN").count() == DECISIONS)
         taken = []
         for run_id in runs:
-            decided = _approve(run_id)
-            attempt = _until(Attempt.objects.filter(tool_call__run_id=run_id).first)
-            taken.append(1e3 * (attempt.dispatched_at - decided).total_seconds())
-        return taken
+            _until(lambda: not Lease.objects.filter(owner__isnull=False).exists())
+            wait = Wait.objects.get(run_id=run_id)
+            _approve(wait)
+            _until(Wait.objects.filter(id=wait.id, status="CONSUMED").exists)
+            decided = _committed("approvals_decision", wait_id=wait.id)
+            taken.append(_milliseconds(decided, _committed("approvals_wait", id=wait.id)))
+        return {"decision to call": taken}
 
 
-def takeover_latencies(server: Server, name: str) -> list[float]:
-    """Milliseconds from a kill -9 of the worker that holds a run to the takeover by another process."""
+def takeover_latencies(server: Server, name: str) -> dict[str, list[float]]:
+    """Milliseconds from a kill -9 of the worker that holds a run: to the lease of another process, and to its next step."""
     with _stack(server, name) as stack:
+        from receipts.models import Attempt
         from runs.models import RunTransition
 
         stack.start_watcher()
         workers = [stack.start_worker("w0"), stack.start_worker("w1")]
-        taken = []
+        leases, steps = [], []
         for number in range(KILLS):
             run_id = ours.started(agent="lingerer")
             victim = _until(partial(_holder, run_id, workers))
             killed = datetime.now(tz=UTC)
             os.killpg(victim.pid, signal.SIGKILL)
-            took = _until(RunTransition.objects.filter(run_id=run_id, cause="TAKEOVER").first)
-            taken.append(1e3 * (took.at - killed).total_seconds())
+            again = _until(Attempt.objects.filter(tool_call__run_id=run_id, attempt_no=2).first)
+            took = RunTransition.objects.get(run_id=run_id, cause="TAKEOVER")
+            leases.append(_milliseconds(killed, took.at))
+            steps.append(_milliseconds(killed, again.dispatched_at))
             workers[workers.index(victim)] = stack.start_worker(f"w{number + 2}")
-        return taken
+        return {"kill to lease": leases, "kill to step": steps}
 
 
 def summary(taken: list[float]) -> str:
@@ -118,18 +127,30 @@ def _stack(server: Server, name: str) -> Iterator[_Stack]:
                 child.collect()
 
 
-def _approve(run_id: UUID) -> datetime:
-    """Decide the open wait of a run, as a page would; when the decision was stored."""
+def _approve(wait: Any) -> None:
+    """Decide a wait, as a page would."""
     from accounts.selectors import actor_named
-    from approvals.models import Decision, Wait
     from approvals.services import Seen, approval_decide
     from approvals.states import DecisionVerdict
 
-    wait = _until(lambda: Wait.objects.filter(run_id=run_id, status="OPEN").first())
     seen = Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
     actor = actor_named(username=ours.PERSON, door="command")
     approval_decide(actor=actor, wait_id=wait.id, verdict=DecisionVerdict.APPROVE, seen=seen, reason="bench")
-    return Decision.objects.get(wait=wait).at
+
+
+def _committed(table: str, **key: UUID) -> datetime:
+    """When the present version of a row was committed."""
+    from django.db import connection
+
+    ((column, id),) = key.items()
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT pg_xact_commit_timestamp(xmin) FROM {table} WHERE {column} = %s", [id])
+        found: datetime = cursor.fetchone()[0]
+    return found
+
+
+def _milliseconds(since: datetime, until: datetime) -> float:
+    return 1e3 * (until - since).total_seconds()
 
 
 def _holder(run_id: UUID, workers: list[Child]) -> Child | None:

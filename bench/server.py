@@ -5,7 +5,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,11 +83,12 @@ class Server:
 
 
 @contextmanager
-def running_server() -> Iterator[Server]:
-    """Start a server in a folder of its own; stop it and remove the folder at the end."""
+def running_server(more: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """Start a server in a folder of its own, with `more` settings; stop it and remove the folder at the end."""
     folder = Path(tempfile.mkdtemp(prefix="signalbox-bench-"))
     private_folder(folder / "run")
-    cluster = postgres.Cluster(folder / "postgres" / "data", folder / "run", postgres.embedded_bin_dir(), SETTINGS)
+    settings = SETTINGS | dict(more or {})
+    cluster = postgres.Cluster(folder / "postgres" / "data", folder / "run", postgres.embedded_bin_dir(), settings)
     child = Child(cluster.program(os.environ), folder / "postgres.log")
     try:
         child.start()

@@ -2,7 +2,7 @@
 
 import argparse
 
-from bench.latency import decision_latencies, summary, takeover_latencies
+from bench.latency import COMMIT_TIMES, decision_latencies, summary, takeover_latencies
 from bench.server import running_server
 from bench.tables import line
 
@@ -10,12 +10,13 @@ MEASURES = {"decision": decision_latencies, "takeover": takeover_latencies}
 
 
 def main() -> None:
-    """Print one line."""
+    """Print a line for each figure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=MEASURES)
     what = parser.parse_args().what
-    with running_server() as server:
-        line(what, summary(MEASURES[what](server, what)))
+    with running_server(COMMIT_TIMES) as server:
+        for name, taken in MEASURES[what](server, what).items():
+            line(name, summary(taken))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from django.conf import settings
 
 # The first of the two numbers of an advisory lock: "these are pool processes of Signalbox".
 CLASS = 0x5167
+CHANNEL = "signalbox_liveness"  # where a lock that was taken is announced
 _CONNECT_SECONDS = 2
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class LivenessLock:
         """Take a free lock of our class. Where the number is taken, `_held` finds it not to be ours."""
         self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=_CONNECT_SECONDS)
         self._key = secrets.randbelow(2**31)
-        self._connection.execute("SELECT pg_try_advisory_lock(%s, %s)", [CLASS, self._key])
+        self._connection.execute("SELECT pg_try_advisory_lock(%s, %s), pg_notify(%s, '')", [CLASS, self._key, CHANNEL])
 
     def _held(self) -> bool:
         if self._connection is None:

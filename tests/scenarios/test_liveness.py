@@ -1,8 +1,11 @@
 """The liveness hint: a worker that dies is taken over at once, one that is frozen is not, and the fence decides anyway."""
 
+import asyncio
 import os
 import signal
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from uuid import UUID
 
@@ -12,6 +15,7 @@ import pytest
 from receipts.models import ToolCall
 from runs.models import RunTransition
 from runs.selectors import database_now
+from runtime.liveness import watcher
 from runtime.liveness.lock import CLASS, LivenessLock
 from tests.engine.engine import sql
 from tests.scenarios.records import Records
@@ -21,6 +25,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.process
 
 READ = "fetch_reference"
+SEARCH = watcher._LIVING.replace("%s", "$1")
 LONG = "600"  # a lease that no test of this file can wait for
 
 
@@ -154,6 +159,36 @@ def test_a_lock_that_is_lost_is_replaced_and_one_that_cant_be_proved_is_not_name
     for session in [*sessions, lock._connection]:
         assert session is not None
         session.close()
+
+
+def test_a_lock_is_watched_from_when_it_is_taken(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to search for it: it announces itself."""
+    monkeypatch.setattr(watcher, "SEARCH_SECONDS", 600.0)
+    url = world.stack.database_url
+    with watching_here(url):
+        wait_until(
+            lambda: sql("SELECT 1 FROM pg_stat_activity WHERE query = %s AND state = 'idle'", SEARCH), "it searched"
+        )
+        before = watches()
+        lock = LivenessLock(url)
+        assert lock.key() is not None
+        wait_until(lambda: watches() > before, "the new lock is watched")
+    lock._close()
+
+
+@contextmanager
+def watching_here(url: str) -> Iterator[None]:
+    """A watcher in a thread of this process."""
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(watcher.watch(url))
+    thread = threading.Thread(target=lambda: loop.run_until_complete(asyncio.wait([task])))
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+        loop.close()
 
 
 class Pooled:
