@@ -92,7 +92,7 @@ def run_pause_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponse
         button="Pause the run",
         done="The pause is accepted. Nothing new is sent until somebody resumes the run.",
         off=off_reason(actor.may(Permission.PAUSE), Permission.PAUSE, can_pause(run.status, control_open), why),
-        facts={},
+        facts={"paused": open_pause(run) is not None},
     )
     return act_page(request, actor, run, act, lambda reason: run_pause(actor=actor, run_id=id, reason=reason))
 

@@ -24,6 +24,9 @@ class SignInForm(AuthenticationForm):
     def __init__(self, request: Any = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(request, *args, **kwargs)
         self.fields["username"].label = "Name"
+        if self.is_bound:  # the name is there already
+            self.fields["username"].widget.attrs.pop("autofocus", None)
+            self.fields["password"].widget.attrs["autofocus"] = True
         for name in ("username", "password"):
             self.fields[name].error_messages["required"] = "Fill this in."
             self.fields[name].widget.attrs["aria-describedby"] = f"id_{name}_error"

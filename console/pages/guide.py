@@ -36,7 +36,7 @@ WORDS = (
 )
 
 KEYS = (
-    ("g then o, i, r, p", "overview, inbox, runs, reports"),
+    ("g then o, i, r, p, w", "overview, inbox, runs, reports, workspaces"),
     ("j, k", "next, previous row"),
     ("Enter", "open the row"),
     ("u", "show what came in"),

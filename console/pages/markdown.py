@@ -74,20 +74,31 @@ def _parser() -> MarkdownIt:
 _PARSER = _parser()
 
 
-def _fit_page(token: Token) -> None:
-    """Push headings one level down; turn the inline alignment of a cell into a class, since the CSP has no styles."""
+def _fit_page(token: Token, top: int) -> None:
+    """Let the highest heading be the second level; turn the inline alignment of a cell into a class, since the CSP has no
+    styles.
+    """
     if token.type in {"heading_open", "heading_close"}:
-        token.tag = f"h{min(6, int(token.tag[1]) + 1)}"
+        token.tag = f"h{min(6, int(token.tag[1]) - top + 2)}"
     elif token.type == "table_open":
         token.attrSet("class", "table")
     elif token.attrs.pop("style", None) == "text-align:right":
         token.attrSet("class", "num")
 
 
+def _unhead_empty_cells(tokens: Sequence[Token]) -> None:
+    """A cell without words heads nothing: it is a plain one."""
+    for opened, inside, closed in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if opened.type == "th_open" and not inside.content:
+            opened.tag = closed.tag = "td"
+
+
 def report_html(body: str) -> SafeString:
     """A report body as safe HTML. Its headings start one level below the page's own title."""
     tokens = _PARSER.parse(body)
+    top = min((int(token.tag[1]) for token in tokens if token.type == "heading_open"), default=1)
     for token in tokens:
-        _fit_page(token)
+        _fit_page(token, top)
+    _unhead_empty_cells(tokens)
     html: str = _PARSER.renderer.render(tokens, _PARSER.options, {})
     return mark_safe(html)  # noqa: S308 - built by ReportRenderer

@@ -23,19 +23,23 @@ PageView = Callable[Concatenate[HttpRequest, Actor, P], HttpResponseBase]
 
 @dataclass(frozen=True)
 class Door:
-    """One entry of the top bar. `key` follows `g`; a counted door shows how many things need a person."""
+    """One entry of the top bar. `key` follows `g`; a counted door shows how many things need a person. `rooms`: what lies
+    behind it under other addresses.
+    """
 
     url_name: str
     word: str
     key: str
     counted: bool = False
+    rooms: tuple[str, ...] = ()
 
 
 DOORS = (
     Door("overview", "Overview", "o"),
-    Door("inbox", "Inbox", "i", counted=True),
-    Door("runs", "Runs", "r"),
+    Door("inbox", "Inbox", "i", counted=True, rooms=("/waits/", "/contradictions/")),
+    Door("runs", "Runs", "r", rooms=("/calls/", "/commitments/", "/obligations/")),
     Door("reports", "Reports", "p"),
+    Door("workspaces", "Workspaces", "w", rooms=("/memory/",)),
 )
 
 
@@ -83,7 +87,7 @@ def doors(path: str) -> list[dict[str, Any]]:
             "url": url,
             "key": door.key,
             "counted": door.counted,
-            "current": path == url if url == "/" else path.startswith(url),
+            "current": path == url if url == "/" else path.startswith((url, *door.rooms)),
         }
         for door, url in shown
     ]

@@ -124,13 +124,16 @@ _CODED = re.compile(r"^(?P<code>[A-Z][A-Z_]+)(?: at (?P<place>[^:]+))?: (?P<said
 
 @dataclass(frozen=True)
 class Held:
-    """Why a run is held: a title, what was found as it stands after it, both as a sentence, what helps, and the code."""
+    """Why a run is held: a title, what was found as it stands after it, both as a sentence, what helps, the code, and the
+    guard that refused the resume, or nothing.
+    """
 
     title: str
     found: str
     sentence: str
     helps: str
     code: str
+    guard: str = ""
 
 
 def held(reason: str, detail: str) -> Held:
@@ -141,8 +144,8 @@ def held(reason: str, detail: str) -> Held:
     code = f"{reason}, {coded['code']}" if coded else reason
     if coded:
         found = ended(coded["said"] + (f" (at {coded['place']})" if coded["place"] else ""))
-        return Held(title, found, f"{title}: {found}", helps, code)
-    found = f"“{detail}”" if detail and reason == HoldReason.PAUSED else ended(detail)
+        return Held(title, found, f"{title}: {found}", helps, code, guard)
+    found = f"“{detail}”." if detail and reason == HoldReason.PAUSED else ended(detail)
     return Held(title, found, f"{title}. {found}".strip(), helps, code)
 
 
@@ -153,7 +156,7 @@ def capitalised(words: str) -> str:
 
 def ended(words: str) -> str:
     """A sentence with its full stop, unless it has an end."""
-    return words if not words or words.endswith((".", "!", "?", "…", "”")) else f"{words}."
+    return words if not words or words.endswith((".", "!", "?", "…")) else f"{words}."
 
 
 def refused(kind: str) -> str:

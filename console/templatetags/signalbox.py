@@ -1,5 +1,6 @@
 """Template tags of the console: signs, ids, digests, times and untrusted text. /design/ shows each of them."""
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from console.pages.stored import brief_of
 from runs.models import Run
 
 register = template.Library()
+_UNNAMED = re.compile(r"run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 # ── the top bar ──────────────────────────────────────────────────────────────
@@ -148,6 +150,12 @@ def trigger_words(trigger: str) -> str:
 def person(label: str) -> SafeString:
     """Who did it, from a stored label: `person:mo` reads `mo`, `worker:3` stays as it is."""
     return text.exact(label.removeprefix("person:"), one_line=True)
+
+
+@register.filter
+def thread_name(key: str) -> SafeString:
+    """What a thread is called; the tail of its id when nobody named it."""
+    return short_id(key) if _UNNAMED.fullmatch(key) else text.exact(key, one_line=True)
 
 
 # ── ids, digests, times ──────────────────────────────────────────────────────

@@ -7,9 +7,9 @@ from playwright.sync_api import Page
 from console.environment import BASE_DIR
 
 AXE = (BASE_DIR / "tests" / "vendor" / "axe-core" / "axe.min.js").read_text()
-# Only what is marked serious or critical, and for each rule the elements that break it.
+# Only what is marked moderate, serious or critical, and for each rule the elements that break it.
 ASK_AXE = """(options) => axe.run(document, options).then((found) => found.violations
-    .filter((one) => ["serious", "critical"].includes(one.impact))
+    .filter((one) => ["moderate", "serious", "critical"].includes(one.impact))
     .map((one) => `${one.id} (${one.impact}): ${one.nodes.map((node) => node.target.join(" ")).join(" | ")}`))"""
 EVERY_RULE: dict[str, Any] = {"resultTypes": ["violations"]}
 COLOUR_ONLY: dict[str, Any] = {**EVERY_RULE, "runOnly": ["color-contrast"]}  # nothing else depends on the theme

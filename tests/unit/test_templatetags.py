@@ -14,6 +14,7 @@ from console.environment import BASE_DIR
 from console.pages import signs
 from console.pages.arguments import argument_rows
 from console.pages.markdown import report_html
+from console.pages.run.axis import MAX_TRACKS, TRACK
 from console.pages.text import exact, loud_characters, odd_characters
 from console.pages.times import clock, span
 from console.templatetags import signalbox
@@ -247,3 +248,22 @@ def test_times_carry_the_exact_moment() -> None:
     assert 'datetime="2026-08-06T03:16:05.112Z"' in signalbox.when(at)
     assert 'data-time="left"' in signalbox.left(at) and signalbox.left(at).endswith(">0 s</time>")
     assert signalbox.when(None) == ""
+
+
+def test_a_report_is_one_level_below_the_page_whatever_its_own_first_level() -> None:
+    assert "<h2>" in report_html("## A\n\n### B") and "<h3>" in report_html("## A\n\n### B")
+    assert "<h2>" in report_html("# A") and "<h2>" in report_html("#### A")
+
+
+def test_a_cell_without_words_heads_nothing() -> None:
+    assert "<th></th>" not in report_html("| | B |\n|---|---|\n| a | 1 |")
+
+
+def test_a_thread_that_nobody_named_shows_the_tail_of_its_id() -> None:
+    assert "…<b>9238d4</b>" in signalbox.thread_name("run-e3b14eef-b077-44d6-9e4f-d4b5b39238d4")
+    assert signalbox.thread_name("weekly <b>") == '<bdi dir="ltr">weekly &lt;b&gt;</bdi>'
+
+
+def test_every_height_of_a_lane_is_drawn() -> None:
+    drawn = set(re.findall(r"\.h(\d+) ", (BASE_DIR / "static/css/pages.css").read_text()))
+    assert {str(8 + TRACK * tracks) for tracks in range(1, MAX_TRACKS + 1)} <= drawn

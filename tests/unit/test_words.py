@@ -34,7 +34,7 @@ def test_every_cause_of_a_move_has_its_words() -> None:
 @pytest.mark.parametrize(
     ("reason", "detail", "says", "code"),
     [
-        ("PAUSED", "the desk changes shift", "A person has paused it. “the desk changes shift”", "PAUSED"),
+        ("PAUSED", "the desk changes shift", "A person has paused it. “the desk changes shift”.", "PAUSED"),
         ("BUDGET", "No room for tokens", "The budget is spent. No room for tokens.", "BUDGET"),
         (
             "RESUME_REFUSED",

@@ -25,6 +25,7 @@ from console.pages.run.events import Event, run_events, tenures
 from console.pages.run.rows import WINDOW, RunRows, run_rows
 from console.pages.run.say import facts_of, head_line
 from console.pages.times import exact_time
+from console.pages.words import held
 from receipts.states import CallStatus
 from runs.models import ControlRequest, Run, RunInput, SweepFailure
 from runs.selectors import access_run, database_now, lineage_holder
@@ -212,13 +213,17 @@ def _acts(actor: Actor, rows: RunRows) -> dict[str, bool]:
     """Which acts this person is offered now. The services decide again."""
     run = rows.run
     stop_open, pause_open = (_open_control(rows, kind) is not None for kind in (ControlKind.STOP, ControlKind.PAUSE))
+    guard = held(run.hold_reason, run.hold_detail).guard if run.hold_reason else ""
+    retried = can_retry_resume(run.status, run.hold_reason)
+    may_help = guard != "WITHDRAWN"  # trying again is refused for as long as it is withdrawn
     return {
         "may_continue": actor.may(Permission.START) and can_continue(run.status) and not run.continuations.exists(),
-        "may_upgrade": actor.may(Permission.REVISE) and run.hold_reason == HoldReason.RESUME_REFUSED,
+        "may_repin": actor.may(Permission.REVISE) and guard == "PIN_UNAVAILABLE",
+        "may_migrate": actor.may(Permission.REVISE) and guard == "SCHEMA",
         "may_stop": actor.may(Permission.STOP) and can_stop(run.status, stop_open),
         "may_settle": actor.may(Permission.SETTLE) and can_settle(run.status),
         "may_pause": actor.may(Permission.PAUSE) and can_pause(run.status, stop_open or pause_open),
-        "may_retry": actor.may(Permission.RESUME) and (pause_open or can_retry_resume(run.status, run.hold_reason)),
+        "may_retry": actor.may(Permission.RESUME) and may_help and (pause_open or retried),
         "may_revise": actor.may(Permission.REVISE) and can_revise_goal(run.status),
         "may_withdraw": actor.may(Permission.REVISE),
         "may_release": actor.may(Permission.RELEASE),
