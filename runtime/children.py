@@ -13,6 +13,7 @@ from checkpoints.selectors import commitments_of
 from checkpoints.services import NewCommitment, checkpoint_first, contract_open
 from checkpoints.states import CommitmentKind, CommitmentStatus, Phase, SourceKind
 from runs.canonical import canonical, digest
+from runs.faults import reach
 from runs.selectors import budget_rooms, run_input_names
 from runs.services import Descent, NewRun, budget_reserve, message_append, run_admit
 from runs.states import Origin
@@ -94,6 +95,7 @@ def child_admit(session: Session, call_id: UUID, draft: ChildDraft) -> None:
         )
     )
     hint_run(run_id=run.id)
+    reach("inside_admit_tx", new.agent_key)
 
 
 def _new_child(session: Session, call_id: UUID, draft: ChildDraft, spec: AgentSpec) -> NewRun:

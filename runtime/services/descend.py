@@ -226,6 +226,7 @@ def _admit(actor: Actor, agent: type[Agent], descent: Descent, taken: Taken, wan
     for id in (run.id, source.id):
         hint_changed(tenant_id=run.tenant_id, run_id=id)
     hint_run(run_id=run.id)
+    reach("inside_admit_tx", new.agent_key)
     run_id: UUID = run.id
     return run_id
 

@@ -1,7 +1,8 @@
 """An agent that does what its goal says, so that every worker process that takes its run over says the same.
 
 The goal is JSON: {"turns": [[[tool, label, behaviour], ...], ...]}. After the last turn it finishes. Tools with an
-effect outside, and `look`, ask the oracle; the behaviour is how the oracle treats the key the first time.
+effect outside, and `look`, ask the oracle; the behaviour is how the oracle treats the key the first time. For `spawn_child` the
+behaviour is the goal of the child, which `await_child` then waits for.
 """
 
 import json
@@ -24,6 +25,7 @@ from runtime.contracts import (
     ToolUnknown,
 )
 from runtime.tools.base import PlainTool, expect
+from runtime.tools.children import AwaitChild, SpawnChild
 from runtime.tools.http import refuse_unless_done, send
 
 Script = list[list[tuple[str, str, str]]]
@@ -140,10 +142,11 @@ class Matrix:
         instructions="Do what the goal says.",
         default_goal='{"turns": []}',
         model="scripted",
-        tools=(Look(), Once(), Again(), Asked(), Note()),
+        tools=(Look(), Once(), Again(), Asked(), Note(), SpawnChild(), AwaitChild()),
         obligations=(),
         input_names=(),
         caps={"model_calls": 200, "tool_calls": 200, "tokens": 1_000_000},
+        children={"matrix": {"model_calls": 50, "tool_calls": 50, "tokens": 200_000}},
     )
 
     @staticmethod
@@ -156,10 +159,15 @@ class Matrix:
         if request.turn_no > len(turns):
             proposed: tuple[ProposedCall, ...] = (ProposedCall("finish", {"summary": "Done as told."}),)
         else:
-            proposed = tuple(_proposed(*told) for told in turns[request.turn_no - 1])
+            proposed = tuple(_proposed(request, *told) for told in turns[request.turn_no - 1])
         return ModelTurn("", proposed, input_tokens=100, output_tokens=20, response_id=f"told-{request.turn_no}")
 
 
-def _proposed(tool: str, label: str, behaviour: str) -> ProposedCall:
+def _proposed(request: ModelRequest, tool: str, label: str, behaviour: str) -> ProposedCall:
     arguments: dict[str, Any] = {"label": label, "behaviour": behaviour}
+    if tool == SpawnChild.key:
+        arguments = {"agent": "matrix", "label": label, "goal": behaviour}
+    elif tool == AwaitChild.key:
+        told = [message for message in request.history if message.get("tool") == SpawnChild.key and message["ok"]]
+        arguments = {"child": told[-1]["value"]["child"]}
     return ProposedCall(tool, arguments)

@@ -1,4 +1,4 @@
-"""A cell of the matrix: one crash point, one fault, one seed. The seed chooses path, tool, script and timing."""
+"""A cell of the matrix: one crash point, one fault, one seed. The seed chooses path, way, tool, script and timing."""
 
 import os
 import random
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tests.matrix.agents import UNKNOWN, Script
-from tests.matrix.points import ASKING, LOCAL, POINTS, READS, Path, Point, Scene
+from tests.matrix.points import ASKING, LOCAL, POINTS, READS, Path, Point, Scene, Way
 
 # What `make test-matrix SEEDS= CELLS=` asks for.
 SEEDS = [int(seed) for seed in (os.environ.get("MATRIX_SEEDS") or "1").split()]
@@ -37,6 +37,7 @@ class Cell:
     fault: Fault
     seed: int
     path: Path
+    way: Way
     subject: str
     script: Script
     rejects: float
@@ -51,19 +52,21 @@ class Cell:
     @property
     def told(self) -> str:
         """What the seed chose, for the table."""
-        return f"{self.path}{f' {self.subject}' if self.subject else ''}"
+        return f"{self.path}{f' {self.subject}' if self.subject else ''}, {self.way}"
 
 
 def cell(point: Point, fault: Fault, seed: int, *, trees: bool = True) -> Cell:
     """The cell of a seed; the same arguments always give the same one. `trees`: SIGKILL always takes the whole tree."""
     chance = random.Random(f"{seed}-{point.id}-{fault.name}")
     path = chance.choice(sorted(point.subjects))
+    way = _way(point, fault, seed)
     subject = chance.choice(point.subjects[path])
     return Cell(
         point,
         fault,
         seed,
         path,
+        way,
         subject,
         script(
             chance,
@@ -78,9 +81,15 @@ def cell(point: Point, fault: Fault, seed: int, *, trees: bool = True) -> Cell:
     )
 
 
+def _way(point: Point, fault: Fault, seed: int) -> Way:
+    """Seeds that follow each other take the ways in turn, so that as many seeds as there are ways play all of them."""
+    place = POINTS.index(point) + 2 * list(Fault).index(fault)
+    return point.ways[(seed + place) % len(point.ways)]
+
+
 def cells(seed: int, *, faults: Sequence[Fault] = tuple(Fault), only: Sequence[str] = ()) -> list[Cell]:
     """Every cell that exists, or those of these names."""
-    every = [cell(point, fault, seed) for fault in faults for point in POINTS if point.subjects]
+    every = [cell(point, fault, seed) for fault in faults for point in POINTS]
     return [one for one in every if not only or one.name in only]
 
 
@@ -89,13 +98,13 @@ NOWHERE = Point("--", "No point", "")
 
 def undisturbed(script: Script, seed: int = 0) -> Cell:
     """A run that nothing is ordered for; others may disturb it."""
-    return Cell(NOWHERE, Fault.F1, seed, Path.APPROVAL, "", script, rejects=0.0, delay=0.0, tree=False)
+    return Cell(NOWHERE, Fault.F1, seed, Path.APPROVAL, Way.NEW, "", script, rejects=0.0, delay=0.0, tree=False)
 
 
 def script(chance: random.Random, path: Path, subject: str, *, first: bool = False, late: bool = False) -> Script:
     """Turns in which the subject is called, among others that are treated by chance; `first`: before all of them."""
     if path == Path.MODEL:
-        return [[(UNKNOWN, "x", "ok")] for _ in range(chance.randint(1, 3))]
+        return [[(f"{UNKNOWN}_{turn}", "x", "ok")] for turn in range(chance.randint(1, 3))]
     tools = READS + LOCAL if path == Path.FUSED else ASKING
     subject = subject or chance.choice(tools)
     turns = [[_call(chance, chance.choice(READS + LOCAL), f"{turn}-{place}") for place in range(chance.randint(0, 2))]

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db import connection
 
 Row = dict[str, Any]
+Broken = list[str]
 
 
 @dataclass
@@ -37,7 +38,7 @@ class History:
     def calls(self) -> dict[str, Row]:
         """The tool calls by id."""
         found = self.rows(
-            "SELECT c.*, r.status AS run_status, r.ended_at FROM receipts_toolcall c JOIN runs_run r ON r.id = c.run_id "
+            "SELECT c.*, r.status AS run_status, r.ended_at, r.lineage_id FROM receipts_toolcall c JOIN runs_run r ON r.id = c.run_id "
             "WHERE c.tenant_id = ANY(%(tenants)s)"
         )
         return {str(row["id"]): row for row in found}

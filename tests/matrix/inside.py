@@ -21,6 +21,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
+from checkpoints import states
 from runs import faults
 from runs.live import listen_parameters
 from tests.matrix.points import Place
@@ -28,6 +29,7 @@ from tests.matrix.store import faults as store
 from tests.matrix.store.base import watch_statements
 
 HEADER = "X-About"
+CHAIN = 3
 PLANTS = "MATRIX_PLANTS"  # set where planted bugs are wanted (see tests.matrix.plants)
 _request: ContextVar[str] = ContextVar("about", default="")
 _task: list[str] = []
@@ -51,12 +53,13 @@ class Inside(AppConfig):
 
         faults._take = take_addressed
         watch_statements()
+        states.FULL_EVERY = CHAIN  # short runs have several chains, so that retention finds something
         faulthandler.register(signal.SIGUSR2, all_threads=True)  # where it hangs goes to its log
         task_prerun.connect(_note_task, weak=False)
         if os.environ.get(PLANTS):
             planted = _planted()
             planted.install(Place.WORKER)
-            planted.watch_steps()
+            planted.watch_statements()
             store.replace_text = planted.statement
 
 
@@ -82,13 +85,18 @@ def _note_task(args: Any = (), **_: Any) -> None:
     _task.extend(_admission_key(run_id) for run_id in args)
 
 
+# A child goes by the key of its parent.
+_ADDRESS = """SELECT coalesce('child-' || p.admission_key, r.admission_key)
+    FROM runs_run r LEFT JOIN runs_run p ON p.id = r.parent_run_id WHERE r.id = %s"""
+
+
 def _admission_key(run_id: str) -> str:
     """Looked up past Django, whose sessions are told to fail. The session may have been ended since the last task."""
     for _ in range(2):
         try:
             if os.getpid() not in _lookup:
                 _lookup[os.getpid()] = psycopg.connect(**listen_parameters(), autocommit=True)
-            row = _lookup[os.getpid()].execute("SELECT admission_key FROM runs_run WHERE id = %s", [run_id]).fetchone()
+            row = _lookup[os.getpid()].execute(_ADDRESS, [run_id]).fetchone()
             return str(row[0]) if row else ""
         except psycopg.Error:
             _lookup.clear()

@@ -14,14 +14,21 @@ from uuid import UUID
 from checkpoints.errors import Unreadable
 from checkpoints.models import Checkpoint
 from checkpoints.selectors import verified_body
-from tests.matrix.history import History, Row
+from tests.matrix.history import Broken, History, Row
+from tests.matrix.views import tenants_stay_apart, what_people_see_is_there
 
-Broken = list[str]
 EFFECT = "effect"
 DECIDE = re.compile(r"^waits/([0-9a-f-]{36})/decide/$")
-RUN = re.compile(r"^runs/([0-9a-f-]{36})/$")
-OF_A_RUN = re.compile(r"^(runs|waits|calls)/([0-9a-f-]{36})/")
-ACTS = {"decide": "wait.decide", "stop": "run.stop", "reconcile": "call.reconcile", "resume": "run.resume"}
+ACTS = {
+    "decide": "wait.decide",
+    "stop": "run.stop",
+    "reconcile": "call.reconcile",
+    "resume": "run.resume",
+    "pause": "run.pause",
+    "continue": "run.continue",
+    "fork": "run.fork",
+    "retain": "run.retain",
+}
 
 
 def one_decision_a_wait(history: History) -> Broken:
@@ -95,10 +102,18 @@ def _unseen(history: History) -> list[Row]:
 
 
 def no_effect_twice(history: History) -> Broken:
-    """No key and no logical call has more than one effect in the outside world."""
-    effects = history.events(EFFECT)
-    broken = [f"key {key} has {times} effects" for key, times in _counts(effects, "key") if times > 1]
+    """No key, no logical call and no intent of a lineage has more than one effect in the outside world."""
+    effects, calls = history.events(EFFECT), history.calls()
+    intents = Counter(_intent(calls[event["call"]]) for event in effects if event["call"] in calls)
+    broken = [
+        f"an intent of lineage {lineage} has {times} effects" for (lineage, _), times in intents.items() if times > 1
+    ]
+    broken += [f"key {key} has {times} effects" for key, times in _counts(effects, "key") if times > 1]
     return broken + [f"call {call} has {times} effects" for call, times in _counts(effects, "call") if times > 1]
+
+
+def _intent(call: Row) -> tuple[str, str]:
+    return str(call["lineage_id"]), call["intent_key"]
 
 
 def every_effect_has_a_receipt(history: History) -> Broken:
@@ -107,13 +122,15 @@ def every_effect_has_a_receipt(history: History) -> Broken:
     """
     calls, broken = history.calls(), []
     effects = Counter(event["call"] for event in history.events(EFFECT))
-    local = {"note"}
+    happened = {_intent(calls[id]) for id in effects if id in calls}
+    local = {"note", "spawn_child"}
     for id, call in calls.items():
         under_way = call["ended_at"] is None and call["status"] in ("DISPATCHED", "RETRY_WAIT")
         if effects[id] and not under_way and call["status"] not in ("SUCCEEDED", "UNCERTAIN"):
             broken.append(f"call {id} had its effect and is {call['status']}")
         outside = call["effect_class"] != "READ_ONLY" and call["tool"] not in local
-        if outside and call["status"] == "SUCCEEDED" and not effects[id]:
+        reused = not call["attempts"] and _intent(call) in happened
+        if outside and call["status"] == "SUCCEEDED" and not effects[id] and not reused:
             broken.append(f"call {id} is SUCCEEDED and had no effect")
     return broken
 
@@ -152,9 +169,13 @@ def nothing_under_an_old_fence(history: History) -> Broken:
 
 
 def revisions_form_one_chain(history: History) -> Broken:
-    """Revisions have no gap, each names its parent's digest and has its own, and the head is the newest."""
+    """Revisions have no gap, each names its parent's digest and has its own unless it was purged, which nothing that is
+    needed ever is; and the head is the newest.
+    """
     rows = history.rows(
-        """SELECT c.id, c.run_id, c.revision, c.parent_digest, h.revision AS head, h.digest AS head_digest, c.digest,
+        """SELECT c.id, c.run_id, c.revision, c.parent_digest, c.purged_at, c.body IS NULL AS empty,
+               EXISTS (SELECT 1 FROM runs_run f WHERE f.forked_from_id = c.run_id
+                       AND f.forked_from_revision = c.revision) AS forked, h.revision AS head, h.digest AS head_digest, c.digest,
                lag(c.digest) OVER chain AS before, lag(c.revision) OVER chain AS previous
            FROM checkpoints_checkpoint c JOIN checkpoints_head h ON h.run_id = c.run_id
            WHERE c.tenant_id = ANY(%(tenants)s) WINDOW chain AS (PARTITION BY c.run_id ORDER BY c.revision, c.created_at)"""
@@ -169,7 +190,9 @@ def revisions_form_one_chain(history: History) -> Broken:
         for run, row in {row["run_id"]: row for row in rows}.items()
         if (row["head"], row["head_digest"]) != (row["revision"], row["digest"])
     ]
-    return broken + [bad for row in rows if (bad := _unreadable(row))]
+    needed = [row for row in rows if row["empty"] and (row["revision"] == row["head"] or row["forked"])]
+    broken += [f"run {row['run_id']}: revision {row['revision']} was purged and is needed" for row in needed]
+    return broken + [bad for row in rows if row["purged_at"] is None and (bad := _unreadable(row))]
 
 
 def _unreadable(row: Row) -> str:
@@ -233,8 +256,10 @@ def _left_unknown(call: Row, row: Row, after: Row | None, said: Row | None, resu
 
 
 def the_audit_only_grows(history: History) -> Broken:
-    """The audit chain verifies, holds what earlier checks saw, and has every act that somebody was told is done."""
-    broken = []
+    """The audit chain verifies, holds what earlier checks saw, and has every act that somebody was told is done, and every
+    body that was purged, once.
+    """
+    broken = _purges_unaudited(history)
     for tenant in history.tenants:
         events = history.rows(
             "SELECT seq, canonical, prev_hash, hash, action, object_id FROM accounts_auditevent "
@@ -258,6 +283,22 @@ def the_audit_only_grows(history: History) -> Broken:
     return broken
 
 
+def _purges_unaudited(history: History) -> Broken:
+    """Runs whose purged bodies are not exactly those of their audit events."""
+    rows = history.rows(
+        """SELECT r.id, ARRAY(SELECT c.revision FROM checkpoints_checkpoint c
+               WHERE c.run_id = r.id AND c.purged_at IS NOT NULL ORDER BY 1) AS purged, ARRAY(
+               SELECT (jsonb_array_elements(e.detail->'revisions'))::int FROM accounts_auditevent e
+               WHERE e.action = 'run.retain' AND e.object_id = r.id::text ORDER BY 1) AS audited
+           FROM runs_run r WHERE r.tenant_id = ANY(%(tenants)s)"""
+    )
+    return [
+        f"run {row['id']}: purged {row['purged']}, audited {row['audited']}"
+        for row in rows
+        if row["purged"] != row["audited"]
+    ]
+
+
 def _acts(history: History, tenant: UUID) -> Iterable[tuple[str, str]]:
     """What people of a tenant were told is done: (action, object)."""
     for said in history.http:
@@ -266,8 +307,10 @@ def _acts(history: History, tenant: UUID) -> Iterable[tuple[str, str]]:
         parts = said["path"].strip("/").split("/")
         if parts == ["runs"]:
             yield "run.start", said["answer"]["id"]
-        else:
-            yield ACTS[parts[2]], parts[1]
+        elif parts[-1] in ("continue", "fork"):
+            yield ACTS[parts[-1]], said["answer"]["id"]
+        elif parts[-1] != "retain" or said["answer"]["going"]:
+            yield ACTS[parts[-1]], parts[1]
 
 
 def every_decision_wakes(history: History) -> Broken:
@@ -279,70 +322,11 @@ def every_decision_wakes(history: History) -> Broken:
     )
     stuck = history.rows(
         """SELECT r.id FROM runs_run r WHERE r.tenant_id = ANY(%(tenants)s) AND r.status = 'WAITING' AND NOT EXISTS (
-               SELECT 1 FROM approvals_wait w WHERE w.run_id = r.id AND w.status = 'OPEN')"""
+               SELECT 1 FROM approvals_wait w WHERE w.run_id = r.id AND w.status = 'OPEN')
+           AND NOT EXISTS (SELECT 1 FROM runs_run c WHERE c.parent_run_id = r.id AND c.ended_at IS NULL)"""
     )
     broken = [f"the decision of wait {row['wait_id']} woke nobody" for row in unheard]
     return broken + [f"run {row['id']} waits for nothing" for row in stuck]
-
-
-def what_people_see_is_there(history: History) -> Broken:
-    """What people were shown last of a run that has ended is what the database says."""
-    shown: dict[str, Row] = {}
-    for said in history.http:
-        read = RUN.match(said["path"])
-        if read and said["method"] == "GET" and said["status"] == 200:
-            shown[read[1]] = said["answer"]
-    broken = []
-    for row in history.rows(
-        """SELECT r.id, r.status, h.revision, h.digest, r.takeovers, l.fence FROM runs_run r
-           JOIN checkpoints_head h ON h.run_id = r.id JOIN runs_lease l ON l.run_id = r.id
-           WHERE r.tenant_id = ANY(%(tenants)s) AND r.ended_at IS NOT NULL"""
-    ):
-        seen = shown.get(str(row.pop("id")))
-        if seen is not None and any(seen[name] != value for name, value in row.items()):
-            broken.append(f"run {seen['id']} was shown otherwise than {row}")
-        if seen is not None:
-            broken += _parts_differ(history, seen)
-    return broken
-
-
-def _parts_differ(history: History, seen: Row) -> Broken:
-    broken = []
-    for part, table in (("calls", "receipts_toolcall"), ("waits", "approvals_wait")):
-        there = history.rows(f"SELECT id, status FROM {table} WHERE run_id = %(run)s", run=seen["id"])
-        if {str(row["id"]): row["status"] for row in there} != {row["id"]: row["status"] for row in seen[part]}:
-            broken.append(f"the {part} of run {seen['id']} were shown otherwise")
-    return broken
-
-
-OWNED = (
-    *("receipts_toolcall", "receipts_modelcall", "receipts_effect", "receipts_reportversion", "approvals_wait"),
-    *("checkpoints_checkpoint", "checkpoints_obligation", "runs_wakeup", "runs_controlrequest"),
-)
-
-
-def tenants_stay_apart(history: History) -> Broken:
-    """No row of a run belongs to another tenant, and nobody is shown or may do anything in a tenant not theirs."""
-    broken = [
-        f"{table} {row['id']} is of another tenant than its run"
-        for table in OWNED
-        for row in history.rows(
-            f"SELECT x.id FROM {table} x JOIN runs_run r ON r.id = x.run_id "
-            "WHERE r.tenant_id = ANY(%(tenants)s) AND x.tenant_id <> r.tenant_id"
-        )
-    ]
-    owners = {
-        (kind, str(row["id"])): str(row["tenant_id"])
-        for kind, table in (("runs", "runs_run"), ("waits", "approvals_wait"), ("calls", "receipts_toolcall"))
-        for row in history.rows(f"SELECT id, tenant_id FROM {table} WHERE tenant_id = ANY(%(tenants)s)")
-    }
-    for said in history.http:
-        named = OF_A_RUN.match(said["path"])
-        owner = owners.get((named[1], named[2])) if named else None
-        foreign = owner is not None and owner != said["tenant"]
-        if foreign and said["status"] not in (0, 404) and said["status"] < 500:
-            broken.append(f"{said['person']} got {said['status']} for {said['path']}, which is not theirs")
-    return broken
 
 
 INVARIANTS: dict[str, Callable[[History], Broken]] = {

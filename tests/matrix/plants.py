@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
-from accounts import statements
+from accounts import statements as constant
 from accounts.models import AuditEvent
 from approvals.policies import Ruling
 from approvals.states import PolicyOutcome
@@ -33,8 +33,8 @@ STEP_OWN_FENCE = (
     "SELECT l.run_id, %(fence)s::bigint AS fence, l.stop_requested",
 )
 ROW_FENCE = (
-    "WHERE run_id = %(run)s AND owner = %(owner)s AND fence = %(fence)s AND expires_at > clock_timestamp() FOR NO KEY",
-    "WHERE run_id = %(run)s AND (owner = %(owner)s OR true) AND (fence = %(fence)s OR true) FOR NO KEY",
+    "run_id = %(run)s AND owner = %(owner)s AND fence = %(fence)s AND expires_at > clock_timestamp() FOR NO KEY UPDATE",
+    "run_id = %(run)s AND (owner = %(owner)s OR true) AND (fence = %(fence)s OR true) FOR NO KEY UPDATE",
 )
 NO_FENCE = (STEP_FENCE, STEP_OWN_FENCE, ROW_FENCE)
 HEAD = ("h.revision = %(ck_revision)s - 1 AND h.digest = %(ck_parent)s", "%(ck_parent)s::text IS NOT NULL")
@@ -42,6 +42,11 @@ STOP = ("NOT fence.stop_requested AND", "true AND")
 STILL_SENT = (
     "AND t.run_id = done.run_id AND t.status = 'DISPATCHED'",
     "AND t.run_id = done.run_id",
+)
+
+STILL_OPEN = (
+    "t.run_id = fence.run_id AND t.status = 'DISPATCHED' AND t.attempts = %(call_attempt)s",
+    "t.run_id = fence.run_id AND %(call_attempt)s::int IS NOT NULL",
 )
 
 # What the database would still refuse.
@@ -150,9 +155,9 @@ def _remembers(original: Any) -> Any:
 
 _first = _SendsFirst()
 PLANTS = (
-    Plant("old-fence", "a worker that lost its lease still writes", "I5", NO_FENCE),
-    Plant("fork", "a revision is saved without a look at the head", "I6", (*NO_FENCE, HEAD)),
-    Plant("late-result", "a late answer settles a call that is unknown by then", "I8", (*NO_FENCE, STILL_SENT)),
+    Plant("old-fence", "a worker that lost its lease still writes", "I5", (*NO_FENCE, STILL_OPEN, STILL_SENT)),
+    Plant("fork", "a revision is saved without a look at the head", "I6", (*NO_FENCE, STILL_OPEN, HEAD)),
+    Plant("late-result", "a late answer settles a call that is unknown by then", "I8", (*NO_FENCE, STILL_OPEN, STILL_SENT)),
     Plant("after-stop", "a call is sent although a stop was accepted", "I7", (STOP,)),
     Plant(
         "repeats-unknown", "an unknown call is sent again", "I3", patches=[("runtime.loop.unknown._word_for_another_try", _instead(lambda *_: "policy:idempotent"))]
@@ -220,10 +225,14 @@ class Planted:
                 for target, patch in plant.patches:
                     self._patch(plant.name, target, patch)
 
-    def watch_steps(self) -> None:
-        """A constant statement has its text replaced while its parameters still have names."""
-        numbered = statements._numbered
-        statements._numbered = lambda sql: numbered(self.statement(sql))  # type: ignore[assignment]
+    def watch_statements(self) -> None:
+        """Constant statements have their text replaced while their parameters still have names."""
+        numbered = constant._numbered
+
+        def planted(sql: str) -> tuple[bytes, tuple[str, ...]]:
+            return numbered(self.statement(sql))
+
+        constant._numbered = planted  # type: ignore[assignment]
 
     def statement(self, sql: str) -> str:
         """The text of a statement with the rules of the active plants taken out."""

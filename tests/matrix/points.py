@@ -4,7 +4,7 @@ docs/crash-points.md is this table in words; tests/unit/test_docs.py holds the t
 tests/matrix/test_points.py the hooks and the product's code.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -15,6 +15,16 @@ class Path(StrEnum):
     FUSED = "fused"
     APPROVAL = "approval"
     MODEL = "model only"
+
+
+class Way(StrEnum):
+    """How a run came about that gets to a point: each is played on every path."""
+
+    NEW = "new"
+    CONTINUED = "continued"
+    FORKED = "forked"
+    CHILD = "child"
+    PAUSED = "paused, and resumed"
 
 
 class Place(StrEnum):
@@ -31,6 +41,7 @@ class Scene(StrEnum):
     STOPPED = "a run that is stopped while its worker stands still at another point"
     VERDICT = "a call of unknown outcome, and a person's verdict on it"
     TAKEOVER = "a worker that stands still before it saves, and another that takes over"
+    RETAINED = "a run whose old checkpoints go, while it lives or afterwards"
     HELD_BACK = "an outside world that holds a request back before it executes it"
 
 
@@ -61,20 +72,40 @@ class Point:
     hold: Mapping[Path, str] = field(default_factory=dict)
     remark: str = ""
     hook_on: Mapping[Path, str] = field(default_factory=dict)
+    ways: Sequence[Way] = tuple(Way)
 
     def hook_of(self, path: Path) -> str:
         """The hook that marks the point on a path."""
         return self.hook_on.get(path, self.hook)
 
 
+ADMITTED = tuple(way for way in Way if way != Way.PAUSED)
 CALLS = {Path.FUSED: READS + LOCAL, Path.APPROVAL: ASKING}
 SENT = {Path.FUSED: READS, Path.APPROVAL: ASKING}
 STANDS = {Path.FUSED: "after_response", Path.APPROVAL: "after_response", Path.MODEL: "after_model_response"}
 SAVING = {Path.FUSED: "inside_result_tx", Path.APPROVAL: "inside_result_tx", Path.MODEL: "after_model_response"}
 
+BY_WORKER = "A child is admitted by the worker of its parent."
+
 POINTS = (
-    Point("P01", "A run is inserted, not committed", "inside_admit_tx", Place.WEB, EVERYWHERE),
-    Point("P02", "It is committed, its hint not sent", "before_enqueue", Place.WEB, EVERYWHERE),
+    Point(
+        "P01",
+        "A run is inserted, not committed",
+        "inside_admit_tx",
+        Place.WEB,
+        EVERYWHERE,
+        ways=ADMITTED,
+        remark=BY_WORKER,
+    ),
+    Point(
+        "P02",
+        "It is committed, its hint not sent",
+        "before_enqueue",
+        Place.WEB,
+        EVERYWHERE,
+        ways=ADMITTED,
+        remark=BY_WORKER,
+    ),
     Point("P03", "A hint is taken, the lease not", "after_dequeue", subjects=EVERYWHERE),
     Point("P04", "The lease is taken", "after_acquire", subjects=EVERYWHERE),
     Point("P05", "A model request is recorded", "after_model_dispatch_commit", subjects=EVERYWHERE),
@@ -168,7 +199,15 @@ POINTS = (
         hold=SAVING,
         remark="The fault strikes the one that takes over; then the other goes on.",
     ),
-    Point("P28", "Old rows are half deleted", "", remark="Nowhere: nothing is deleted yet."),
+    Point(
+        "P28",
+        "Old bodies of checkpoints are half purged",
+        "inside_retain_tx",
+        Place.WEB,
+        EVERYWHERE,
+        scene=Scene.RETAINED,
+        remark="One transaction a batch: its bodies are all there afterwards, or all gone with their audit row.",
+    ),
 )
 # Hooks that the scenarios name beside those of the points.
 OTHER_HOOKS = frozenset(
@@ -178,7 +217,10 @@ OTHER_HOOKS = frozenset(
 
 def table() -> list[str]:
     """The table as Markdown lines, for docs/crash-points.md."""
-    head = ["| Point | | Where | " + " | ".join(Path) + " | Hook |", "|---|---|---|" + "---|" * (len(Path) + 1)]
+    head = [
+        "| Point | | Where | " + " | ".join(Path) + " | Runs | Hook |",
+        "|---|---|---|" + "---|" * (len(Path) + 2),
+    ]
     return head + [_row(point) for point in POINTS]
 
 
@@ -187,7 +229,9 @@ def _row(point: Point) -> str:
     there = [", ".join(filter(None, point.subjects.get(path, ()))) or _yes(point, path) for path in Path]
     hooks = dict.fromkeys(point.hook_of(path) for path in point.subjects)
     named = ", ".join(f"`{hook}`" for hook in hooks)
-    return f"| {point.id} | {says} | {point.place if point.subjects else ''} | {' | '.join(there)} | {named} |"
+    missing = [f"“{way}”" for way in Way if way not in point.ways]
+    ways = f"all but {', '.join(missing)}" if missing else "all"
+    return f"| {point.id} | {says} | {point.place} | {' | '.join(there)} | {ways} | {named} |"
 
 
 def _yes(point: Point, path: Path) -> str:

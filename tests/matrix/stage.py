@@ -33,7 +33,8 @@ from tests.waiting import wait_until
 
 WORKERS = 2
 POOL = 4
-EVERYTHING = frozenset({Role.OPERATOR, Role.APPROVER, Role.RECONCILER})
+PATIENCE = 600.0  # s in which the processes of a slow machine answer
+EVERYTHING = frozenset({Role.OPERATOR, Role.APPROVER, Role.RECONCILER, Role.GOVERNANCE})
 
 
 @dataclass
@@ -99,11 +100,13 @@ class Stage:
     def wait_ready(self) -> None:
         """Wait until the web server answers and every worker has taken a hint."""
         self.tend()
-        wait_until(lambda: not self.doors.ask(self.people[0], "GET", "runs/").result().unknown, "the web answers", 120)
+        wait_until(
+            lambda: not self.doors.ask(self.people[0], "GET", "runs/").result().unknown, "the web answers", PATIENCE
+        )
 
     def wait_idle(self) -> None:
         """Wait until no worker has a task any more: what stood still has woken up and given up."""
-        wait_until(lambda: not self.busy(), "the workers are idle", 120)
+        wait_until(lambda: not self.busy(), "the workers are idle", PATIENCE)
 
     def busy(self) -> list[str]:
         """What the workers have in hand, and those that do not answer."""
@@ -241,7 +244,7 @@ class Stage:
                 services.database.start()
             return services.cluster.answers()
 
-        wait_until(answers, "PostgreSQL answers again", 120)
+        wait_until(answers, "PostgreSQL answers again", PATIENCE)
 
     # ── the oracle ──────────────────────────────────────────────────────────────
 

@@ -5,7 +5,6 @@ seeds a watcher ends the leases of dead workers, under even ones they expire.
 """
 
 import threading
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -14,13 +13,12 @@ from tests.matrix import report
 from tests.matrix.cells import ONLY, SEEDS, Cell, Fault, cell, cells
 from tests.matrix.history import Memory
 from tests.matrix.invariants import INVARIANTS, check
-from tests.matrix.play import TICK
+from tests.matrix.operator import TICK
 from tests.matrix.points import POINTS
 from tests.matrix.stage import Stage
 from tests.matrix.turns import play_all
 from tests.scenarios.invariants import broken_invariants, one_snapshot
 
-LIMIT = 1800.0  # s for all cells of a seed
 SLICE_SEED = 1
 _never = threading.Event()
 
@@ -32,7 +30,6 @@ def memory() -> Memory:
 
 def play_and_check(stage: Stage, memory: Memory, chosen: Sequence[Cell]) -> None:
     """Play the cells; then nothing may be wrong in what they left."""
-    began = time.monotonic()
     stage.watch(chosen[0].seed % 2 == 1)
     played = play_all(stage, chosen, lambda: _never.wait(TICK))
     report.played_cells += played
@@ -49,12 +46,11 @@ def play_and_check(stage: Stage, memory: Memory, chosen: Sequence[Cell]) -> None
     missed = [report.repeat_with(one) for one in played if not one.hit and not one.wrong]
     assert not failed, failed
     assert not missed, "these points were not reached:\n" + "\n".join(missed)
-    assert time.monotonic() - began < LIMIT
 
 
 @pytest.mark.process
 def test_every_point_with_a_kill(stage: Stage, memory: Memory) -> None:
-    chosen = [cell(point, Fault.F1, SLICE_SEED, trees=False) for point in POINTS if point.subjects]
+    chosen = [cell(point, Fault.F1, SLICE_SEED, trees=False) for point in POINTS]
     play_and_check(stage, memory, chosen)
 
 

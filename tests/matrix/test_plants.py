@@ -22,8 +22,9 @@ from tests.matrix.doors import Person
 from tests.matrix.history import History, Memory
 from tests.matrix.inside import PLANTS as WANTED
 from tests.matrix.invariants import check
+from tests.matrix.operator import SENDING, TICK, Play
 from tests.matrix.plants import PLANTS, UNGUARDED, Plant
-from tests.matrix.play import SENDING, TICK, Play, Player
+from tests.matrix.play import Player
 from tests.matrix.stage import Stage, running_stage, strangers
 from tests.matrix.turns import take_turns
 from tests.scenarios.conftest import FROZEN_SESSIONS

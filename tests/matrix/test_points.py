@@ -12,7 +12,8 @@ from pytest_django import Settings
 
 from console.environment import BASE_DIR, Environment
 from runs import faults
-from tests.matrix.points import OTHER_HOOKS, POINTS, Path, table
+from tests.matrix.cells import Fault, cell
+from tests.matrix.points import OTHER_HOOKS, POINTS, Path, Way, table
 
 APPS = ("accounts", "runs", "receipts", "checkpoints", "approvals", "runtime", "console")
 
@@ -45,8 +46,14 @@ def test_every_hook_of_the_product_is_used_by_a_test() -> None:
     assert {hook for hook in hooks_in_the_product() if hook not in tests} == set()
 
 
-def test_every_point_but_one_is_on_a_path() -> None:
-    assert [point.id for point in POINTS if not point.subjects] == ["P28"]
+def test_every_point_is_on_a_path_and_on_every_way_that_has_it() -> None:
+    assert [point.id for point in POINTS if not point.subjects or len(point.ways) < len(Way) - 1] == []
+
+
+def test_as_many_seeds_as_there_are_ways_strike_every_point_on_each_of_them() -> None:
+    for point in POINTS:
+        for fault in Fault:
+            assert {cell(point, fault, seed).way for seed in range(3, 3 + len(Way))} == set(point.ways)
 
 
 def test_every_path_has_points_of_its_own_length() -> None:

@@ -16,7 +16,8 @@ from tests.matrix import report
 from tests.matrix.cells import SEEDS, script, undisturbed
 from tests.matrix.history import Memory
 from tests.matrix.invariants import check
-from tests.matrix.play import TICK, Player
+from tests.matrix.operator import TICK
+from tests.matrix.play import Player
 from tests.matrix.points import Path as RunPath
 from tests.matrix.stage import Stage
 from tests.matrix.store.base import DatabaseWrapper, forget_statements, watch_statements

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from django.db import Error
 
 from tests.matrix.cells import Cell, Fault
-from tests.matrix.play import Batch, Play, Played, Player
+from tests.matrix.operator import Play, Played
+from tests.matrix.play import Batch, Player
 from tests.matrix.stage import Stage
 
 WIDTH = defaultdict(lambda: 8, {Fault.F2: 4, Fault.F5: 6})
@@ -27,7 +28,7 @@ def play_all(stage: Stage, cells: Sequence[Cell], tick: Callable[[], object]) ->
 
 def _play_batch(stage: Stage, cells: Sequence[Cell], width: int, tick: Callable[[], object]) -> list[Played]:
     batch = Batch(coming=len(cells))
-    players = [Player(stage, cell, batch) for cell in cells]
+    players = [Player(stage, cell, batch=batch) for cell in cells]
     try:
         take_turns(stage, [(player, player.play()) for player in players], width, tick)
     finally:
