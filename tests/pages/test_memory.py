@@ -28,7 +28,7 @@ def test_a_workspace_shows_what_runs_said_and_hides_nothing_in_it(mo: Member) ->
     assert run.workspace_id is not None
     progress_store(workspace_id=run.workspace_id, run=run, said=said, report_version_id=run.id)
     html = mo.get(f"/workspaces/{run.workspace_id}/")
-    assert "The <grid></bdi></h1>" in html and "Who &lt;b&gt;owns&lt;/b&gt; it?" in html
+    assert "The &lt;grid&gt;</bdi></h1>" in html and "Who &lt;b&gt;owns&lt;/b&gt; it?" in html
     assert "<script>" not in html.split("</head>")[1] and "\u202e" not in html
     assert "The &lt;grid&gt;" in mo.get("/workspaces/")
     shown = mo.get(f"/runs/{run.id}/")
