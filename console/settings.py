@@ -149,6 +149,9 @@ SPECTACULAR_SETTINGS = {
         "WaitStatus": "approvals.states.WaitStatus",
         "DecisionVerdict": "approvals.states.DecisionVerdict",
         "ObligationStatus": "checkpoints.states.ObligationStatus",
+        "SaveStatus": "checkpoints.states.SaveStatus",
+        "ModelCallStatus": "receipts.states.ModelCallStatus",
+        "WakeupStatus": "runs.states.WakeupStatus",
     },
 }
 

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,23 +15,32 @@ from console.records.checkpoints import (
     CheckpointDetail,
     CheckpointRecord,
     ComparisonRecord,
+    checkpoint_at,
     checkpoint_read,
     checkpoint_rows,
     checkpoints_compared,
 )
+from console.records.export import ExportRecord, checkpoint_exported
 from runs.selectors import access_run
 
 OLDEST_FIRST = Order(("revision",), descending=False)
 
 
+class CheckpointQuery(PageQuery):
+    """Filters of the list of revisions."""
+
+    at = serializers.DateTimeField(required=False, help_text="a moment in ISO 8601, with its offset")
+
+
 class Checkpoints(ApiView):
     """The revisions of a run."""
 
-    @operation("checkpoints_list", paged(CheckpointRecord), query=PageQuery)
+    @operation("checkpoints_list", paged(CheckpointRecord), query=CheckpointQuery)
     def get(self, request: Request, id: UUID) -> Response:
-        """The oldest first."""
-        query = read(PageQuery, request.query_params)
-        rows = checkpoint_rows(access_run(actor=self.actor, id=id))
+        """The oldest first. With `at`, the one that was the head at that moment, or none."""
+        query = read(CheckpointQuery, request.query_params)
+        run = access_run(actor=self.actor, id=id)
+        rows = checkpoint_rows(run) if "at" not in query else checkpoint_at(run, query["at"])
         return self.page(f"checkpoints {id}", rows, OLDEST_FIRST, query, CheckpointRecord)
 
 
@@ -41,6 +51,18 @@ class OneCheckpoint(ApiView):
     def get(self, request: Request, id: UUID, revision: int) -> Response:
         """The revision with its handoff note, its digest checked."""
         return Response(CheckpointDetail(checkpoint_read(actor=self.actor, run_id=id, revision=revision)).data)
+
+
+class CheckpointExport(ApiView):
+    """One revision as a document for other systems."""
+
+    @operation("checkpoints_export", ExportRecord, can=(404, 409))
+    def get(self, request: Request, id: UUID, revision: int) -> Response:
+        """Identity, version, state, execution, intent, metadata and pending writes; results and messages by reference."""
+        exported = checkpoint_exported(actor=self.actor, run_id=id, revision=revision)
+        if isinstance(exported, Refused):
+            return refused_response(exported)
+        return Response(ExportRecord(exported).data)
 
 
 class CheckpointDifference(ApiView):

@@ -1,6 +1,7 @@
 """Records of checkpoints: the envelope of a revision, its verified body, and where two of them differ."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -98,6 +99,12 @@ def checkpoint_rows(run: Run) -> QuerySet[Checkpoint]:
     """The revisions of a run, oldest first, with what their records need, in one query."""
     rows = Checkpoint.objects.filter(run=run).defer("body").select_related("run__head")
     return rows.order_by("revision")
+
+
+def checkpoint_at(run: Run, moment: datetime) -> QuerySet[Checkpoint]:
+    """The revision that was the head of a run at a moment; none where the run did not exist yet (D-016)."""
+    newest = Checkpoint.objects.filter(run=run, created_at__lte=moment).order_by("-revision").values("revision")[:1]
+    return checkpoint_rows(run).filter(revision__in=newest)
 
 
 def checkpoint_read(*, actor: Actor, run_id: UUID, revision: int) -> CheckpointReading:

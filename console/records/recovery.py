@@ -5,10 +5,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from checkpoints.models import SaveAttempt
-from checkpoints.states import SaveStatus, Trigger
-from runs.models import Refusal
-from runs.states import HoldReason, NextAct, RecoveryPolicy, RefusalKind, RunStatus
+from console.records.ledger import RefusalRecord, SaveRecord
+from runs.states import HoldReason, NextAct, RecoveryPolicy, RunStatus
 from runtime.standing import Checks, Line, Point, Recovery, Standing, Thing
 
 
@@ -49,27 +47,6 @@ class LostRecord(serializers.Serializer[Any]):
     fence = serializers.IntegerField()
     taken_over_at = serializers.CharField()
     sending = serializers.CharField(allow_null=True)
-
-
-class RefusalRecord(serializers.Serializer[Refusal]):
-    """A write or a resume that was refused. The refused content is nowhere."""
-
-    kind = serializers.ChoiceField(choices=list(RefusalKind))
-    fence = serializers.IntegerField(allow_null=True)
-    subject = serializers.UUIDField(source="subject_id", allow_null=True)
-    at = serializers.DateTimeField()
-
-
-class SaveRecord(serializers.Serializer[SaveAttempt]):
-    """A save that was refused, or whose answer was lost. While it is UNKNOWN nobody says where the head is."""
-
-    save_id = serializers.UUIDField()
-    trigger = serializers.ChoiceField(choices=list(Trigger))
-    status = serializers.ChoiceField(choices=list(SaveStatus))
-    kind = serializers.CharField(allow_null=True)
-    expected_revision = serializers.IntegerField()
-    at = serializers.DateTimeField()
-    resolved_at = serializers.DateTimeField(allow_null=True)
 
 
 class RecoveryRecord(serializers.Serializer[Recovery]):

@@ -1,6 +1,8 @@
 """`manage.py checkpoints`: the revisions of a run, one of them, and what changed between two."""
 
 import json
+from argparse import ArgumentTypeError
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -11,31 +13,49 @@ from console.records.checkpoints import (
     CheckpointDetail,
     CheckpointRecord,
     ComparisonRecord,
+    checkpoint_at,
     checkpoint_read,
     checkpoint_rows,
     checkpoints_compared,
 )
+from console.records.export import ExportRecord, checkpoint_exported
 from runs.selectors import access_run
 
 HEADS = ("REVISION", "PHASE", "TRIGGER", "FENCE", "SAVED", "BODY", "DIGEST")
 
 
+def moment(text: str) -> datetime:
+    """A moment in ISO 8601; without an offset it is UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"give a moment such as 2026-06-30T10:02:00Z, not {text!r}") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
 class Command(Noun):
-    help = "Checkpoints: list, show, diff."
+    help = "Checkpoints: list, show, export, diff."
     noun: ClassVar[str] = "checkpoint"
 
     def add_verbs(self) -> None:
-        self.verb("list", self.list, "The revisions of a run, oldest first.").add_argument("run", type=UUID)
+        listing = self.verb("list", self.list, "The revisions of a run, oldest first.")
+        listing.add_argument("run", type=UUID)
+        listing.add_argument("--at", type=moment, help="only the one that was the head then: 2026-06-30T10:02:00Z")
         showing = self.verb("show", self.show, "One revision, its digest checked.")
         showing.add_argument("run", type=UUID)
         showing.add_argument("revision", type=int)
+        exporting = self.verb("export", self.export, "One revision as a document for other systems.")
+        exporting.add_argument("run", type=UUID)
+        exporting.add_argument("revision", type=int)
         comparing = self.verb("diff", self.diff, "Every place where two revisions differ.")
         comparing.add_argument("run", type=UUID)
         comparing.add_argument("revision", type=int, help="the older one")
         comparing.add_argument("other", type=int, help="the newer one")
 
     def list(self, asked: Asked) -> Shown:
-        records = records_of(CheckpointRecord, checkpoint_rows(access_run(actor=asked.actor, id=asked["run"])))
+        run = access_run(actor=asked.actor, id=asked["run"])
+        found = checkpoint_rows(run) if asked["at"] is None else checkpoint_at(run, asked["at"])
+        records = records_of(CheckpointRecord, found)
         rows = [
             (
                 f"{c['revision']}{' (head)' if c['is_head'] else ''}",
@@ -52,6 +72,13 @@ class Command(Noun):
         lines = {name.replace("_", " "): record[name] for name in names}
         note = f"not shown: {record['unreadable']}" if record["unreadable"] else document(record["body"])
         return Shown(record, facts({**lines, "saved": clock(record["created_at"]), "note": note}))
+
+    def export(self, asked: Asked) -> Shown | Refused:
+        exported = checkpoint_exported(actor=asked.actor, run_id=asked["run"], revision=asked["revision"])
+        if isinstance(exported, Refused):
+            return exported
+        record = ExportRecord(exported).data
+        return Shown(record, document(record))
 
     def diff(self, asked: Asked) -> Shown | Refused:
         compared = checkpoints_compared(

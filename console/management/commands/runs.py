@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from accounts.errors import Refused
-from console.management import lineage
+from console.management import ledger, lineage
 from console.management.awaiting import run_await
 from console.management.noun import Answered, Asked, Noun, Shown, Usage, clock, facts, table
 from console.pages.run_list import RunFilter, runs_found
@@ -111,6 +111,7 @@ class Command(Noun):
         raising.add_argument("--unit", required=True, choices=list(BudgetUnit), help="what is capped")
         raising.add_argument("--cap", type=int, required=True, help="the new, higher cap in that unit")
         lineage.add_verbs(self, self._shown)
+        ledger.add_verbs(self)
 
     def _add_start(self) -> None:
         starting = self.verb("start", self.start, "Start a run of an agent.")
