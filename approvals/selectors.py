@@ -6,7 +6,6 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from accounts.errors import NotFound
-from accounts.models import ClockTimestamp
 from accounts.statements import fetch, stored_rows
 from accounts.states import Actor, Permission
 from approvals.models import Decision, Wait
@@ -55,10 +54,9 @@ def wait_is_open(*, run_id: UUID) -> bool:
     return Wait.objects.filter(run_id=run_id, status=WaitStatus.OPEN).exists()
 
 
-def approval_lapsed(*, call_id: UUID) -> bool:
-    """True if a call was sent on an approval whose validity has passed by now."""
-    approval = Wait.objects.filter(tool_call_id=call_id, status=WaitStatus.CONSUMED, valid_until__isnull=False)
-    return approval.filter(valid_until__lte=ClockTimestamp()).exists()
+def approval_used(*, call_id: UUID) -> Wait | None:
+    """The wait on whose approval a call was sent, or None where nobody was asked."""
+    return Wait.objects.filter(tool_call_id=call_id, status=WaitStatus.CONSUMED, valid_until__isnull=False).first()
 
 
 def approval_expired(wait: Wait) -> bool:

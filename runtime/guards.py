@@ -12,9 +12,10 @@ from uuid import UUID
 from accounts.selectors import still_may
 from accounts.states import Permission
 from approvals.policies import POLICY_VERSION
-from approvals.selectors import approval_expired
+from approvals.selectors import approval_expired, approval_used, decision_of
 from approvals.services import decided_waits_invalidate
 from checkpoints.selectors import withdrawn_commitment
+from receipts.selectors import last_verdict
 from receipts.states import EffectClass
 from runs.errors import LeaseLost
 from runs.leases import lease_lock
@@ -61,12 +62,43 @@ def unasked(session: Session, call: Any) -> Failed | None:
 
 
 def retry(session: Session, call: Any) -> Failed | None:
-    """The same for a call that is sent another time, first in its transaction (ruling 36)."""
+    """The same for a call that is sent another time, first in its transaction (ruling 36), and whose word it goes on."""
     if call.effect_class == EffectClass.READ_ONLY:
         return None
     if lease_lock(session.holding) is None:
         raise LeaseLost
-    return ground(session)
+    return ground(session) or word(call)
+
+
+def word(call: Any) -> Failed | None:
+    """Guard 10 of a call with an effect that is sent another time: who had it sent may still decide here, and the approval
+    is still in time. That is the person who said that it did not happen and has it sent again, or else its approver.
+    """
+    if call.effect_class == EffectClass.READ_ONLY:
+        return None
+    verdict = last_verdict(call)
+    if verdict is not None and verdict.method == "HUMAN" and verdict.seen_attempts == call.attempts:
+        return _no_longer(call, verdict.actor, "had it sent again", None)
+    wait = approval_used(call_id=call.id)
+    if wait is None:
+        return None
+    if approval_expired(wait):
+        return _asked_afresh(RefusalKind.AUTHORITY, wait, "the approval lapsed before the next try")
+    return _no_longer(call, _decision(wait).actor, "approved it", wait.id)
+
+
+def _no_longer(call: Any, label: str, did: str, subject: UUID | None) -> Failed | None:
+    if still_may(tenant_id=call.tenant_id, label=label, permission=Permission.DECIDE):
+        return None
+    why = f"{label.partition(':')[2]}, who {did}, may not decide here any more"
+    return Failed(RefusalKind.AUTHORITY, why, subject or call.id, holds=False)
+
+
+def _decision(wait: Any) -> Any:
+    decision = decision_of(wait)
+    if decision is None:
+        raise LookupError(f"wait {wait.id} is approved without a decision")
+    return decision
 
 
 def _binding(session: Session, call: Any, wait: Any) -> Failed | None:
@@ -95,10 +127,7 @@ def _decider(wait: Any, decider: str) -> Failed | None:
     """Guard 10, second half: the approval is used in time, and who gave it may still decide."""
     if approval_expired(wait):
         return _asked_afresh(RefusalKind.AUTHORITY, wait, "the approval was not used in time")
-    if still_may(tenant_id=wait.tenant_id, label=decider, permission=Permission.DECIDE):
-        return None
-    name = decider.partition(":")[2]
-    return _asked_afresh(RefusalKind.AUTHORITY, wait, f"{name}, who approved it, may not decide here any more")
+    return _no_longer(wait, decider, "approved it", wait.id)
 
 
 def _withdrawn(session: Session) -> Failed | None:
@@ -134,6 +163,11 @@ def ask_afresh(session: Session, failed: Failed) -> None:
     """
     with held_run(session.holding) as (run, _):
         decided_waits_invalidate(run_id=run.id, why=failed.why)
+    record(session, failed)
+
+
+def record(session: Session, failed: Failed) -> None:
+    """Record that a guard has refused a call, after the refused transaction has ended (ruling 14)."""
     refusal_record(
         tenant_id=session.run.tenant_id,
         run_id=session.run.id,

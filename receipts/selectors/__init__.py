@@ -5,6 +5,7 @@ from receipts.selectors.attempts import (
     lost_workers,
     observed_before_half_life,
     open_attempts,
+    tried_in_doubt,
 )
 from receipts.selectors.calls import (
     access_call,
@@ -112,6 +113,7 @@ __all__ = [
     "sealed_turn",
     "sealed_turns",
     "stand_ins_of",
+    "tried_in_doubt",
     "turn_proposals",
     "turns_after",
     "turns_of",

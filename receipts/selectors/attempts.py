@@ -7,11 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Max, Q
 
 from accounts.statements import fetch
-from receipts.models import Attempt, ToolCall
-from receipts.states import AttemptOutcome
+from receipts.models import Attempt, Reconciliation, ToolCall
+from receipts.states import AttemptOutcome, Verdict
 from runs.models import RunTransition
 
 _ANY_OPEN = """
@@ -60,6 +60,14 @@ def _last_sent(attempts: Sequence[Attempt], first: int, beyond: int) -> str | No
         return None
     call, turn = found[-1].tool_call, found[-1].model_call
     return call.step_name if call else f"turn {turn.turn_no}" if turn else None
+
+
+def tried_in_doubt(call: ToolCall) -> bool:
+    """Whether some attempt of a call gave no answer and no verdict speaks of it: it may have happened."""
+    said = Reconciliation.objects.filter(tool_call=call).exclude(verdict=Verdict.PROCEED_UNKNOWN)
+    seen = said.aggregate(last=Max("seen_attempts"))["last"] or 0
+    lost = Attempt.objects.filter(tool_call=call, outcome=AttemptOutcome.NO_RESPONSE, attempt_no__gt=seen)
+    return lost.exists()
 
 
 def key_still_known(call: ToolCall, *, window_seconds: float, margin_seconds: float) -> bool:

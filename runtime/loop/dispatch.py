@@ -142,7 +142,8 @@ def refuse_in_step(session: Session, refused: NotGoing) -> None:
 def dispatch_again(session: Session, going: Sequence[Going]) -> bool:
     """Send the same logical calls another time: same ids, same keys, one attempt more. The head does not move.
 
-    Where a verdict on one of them came in between, nothing is written and the next step looks at them again.
+    Where a verdict on one of them came in between, or nobody's word stands for it any more, nothing is written and the next
+    step looks at them again.
     """
     bound = [bound_tool(session, each.call) for each in going]
     params = fence_params(session.holding) | _dispatch_params(going, bound, ["UNCERTAIN", "RETRY_WAIT"])
@@ -153,7 +154,7 @@ def dispatch_again(session: Session, going: Sequence[Going]) -> bool:
         if failed is not None or written.started != len(going):
             transaction.set_rollback(True)
     if failed is not None:
-        return guards.hold(session, failed)
+        return not failed.holds or guards.hold(session, failed)
     if written.started != len(going):
         return written.go or not_started(session, written)
     _now_sending(session, going, bound)

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from django.conf import settings
 
-from approvals.selectors import approval_lapsed
 from checkpoints.envelope import ResultRef
 from checkpoints.services import contract_now, head_lock, obligation_fulfil, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
@@ -18,6 +17,7 @@ from receipts.selectors import (
     key_still_known,
     last_verdict,
     result_bytes,
+    tried_in_doubt,
     unsent_calls,
 )
 from receipts.services import (
@@ -32,7 +32,8 @@ from receipts.services import (
 from receipts.states import CallStatus, EffectClass, EvidenceSource, FollowUp, Verdict
 from runs.selectors import live_children
 from runs.services import budget_settle_held
-from runs.states import HoldReason, RunStatus
+from runs.states import HoldReason, RefusalKind, RunStatus
+from runtime import guards
 from runtime.contracts import ToolOutcome
 from runtime.ending import held_run, park
 from runtime.facts import LAPSED, bound_tool, lapsed_under
@@ -112,7 +113,7 @@ def _open_calls(session: Session) -> list[Any]:
 
 def _word_for_another_try(session: Session, call: Any) -> str | None:
     """On whose word a call may be sent again now, or None. READ_ONLY is repeated under the same id, IDEMPOTENT with the
-    same key while its window lasts; whatever else has an unknown outcome is not repeated (T04).
+    same key while its window lasts and the approval stands; whatever else has an unknown outcome is not repeated (T04).
     """
     if call.contradicted:
         return None
@@ -123,9 +124,9 @@ def _word_for_another_try(session: Session, call: Any) -> str | None:
         return "probe" if verdict else "policy:retry"
     if call.effect_class == EffectClass.READ_ONLY:
         return "policy:read-only"
-    if call.effect_class == EffectClass.IDEMPOTENT and not _tried_often(session, call) and _key_known(session, call):
-        return "policy:idempotent"
-    return None
+    if call.effect_class != EffectClass.IDEMPOTENT or _tried_often(session, call) or not _key_known(session, call):
+        return None
+    return None if guards.word(call) else "policy:idempotent"
 
 
 def _verdict_on_newest_try(call: Any) -> Any:
@@ -156,7 +157,8 @@ def _why_held(session: Session, call: Any) -> str:
     why = f"Nobody knows whether {call.step_name} happened."
     if call.effect_class == EffectClass.IDEMPOTENT and not _key_known(session, call):
         return f"{why} The time in which its key may be sent again is over."
-    return why
+    failed = guards.word(call)
+    return why if failed is None else f"{why} It is not sent again: {failed.why}."
 
 
 def _needs_a_person(call: Any) -> bool:
@@ -183,23 +185,36 @@ def _still_unknown(call: Any) -> bool:
 
 
 def _given_up(session: Session, call: Any) -> bool:
-    """Close a call that may not be tried again: read too often, or its approval lapsed before the retry (ruling 36)."""
-    why = None
+    """Close a call that may not be tried again: read too often; or nobody's word stands for another try, or it rests on facts
+    that lapsed (ruling 36). The model is told, and what it proposes then is asked anew. While an earlier try of it is in
+    doubt, it is left to a person instead.
+    """
     if call.status == CallStatus.UNCERTAIN:
-        if call.effect_class == EffectClass.READ_ONLY and _tried_often(session, call):
-            why = f"no answer in {call.attempts} attempts"
+        failed = _read_too_often(session, call)
     else:
-        verdict = _verdict_on_newest_try(call)
-        by_person = verdict is not None and verdict.method == "HUMAN"
-        if not by_person and approval_lapsed(call_id=call.id):
-            why = "the approval lapsed before the next try"
-        elif call.effect_class != EffectClass.READ_ONLY and lapsed_under(session, call):
-            why = LAPSED
-    if why is None:
+        failed = guards.word(call) or _on_lapsed_facts(session, call)
+    if failed is None:
         return False
     with held_run(session.holding):
-        call_fail(call, why=why, attempt_no=call.attempts, fence=session.holding.fence)
+        if call.effect_class != EffectClass.READ_ONLY and tried_in_doubt(call):
+            call_doubt(call_lock(call.id), why=failed.why)
+        else:
+            call_fail(call, why=failed.why, attempt_no=call.attempts, fence=session.holding.fence)
+    if failed.kind == RefusalKind.AUTHORITY:
+        guards.record(session, failed)
     return True
+
+
+def _read_too_often(session: Session, call: Any) -> guards.Failed | None:
+    if call.effect_class != EffectClass.READ_ONLY or not _tried_often(session, call):
+        return None
+    return guards.Failed(RefusalKind.UNCERTAIN_CALL, f"no answer in {call.attempts} attempts", call.id)
+
+
+def _on_lapsed_facts(session: Session, call: Any) -> guards.Failed | None:
+    if call.effect_class == EffectClass.READ_ONLY or not lapsed_under(session, call):
+        return None
+    return guards.Failed(RefusalKind.STALE_FACTS, LAPSED, call.id)
 
 
 def _probed(session: Session, call: Any) -> bool:
