@@ -4,7 +4,7 @@ The ORM compiles a query anew at each call, which costs ten times as much as to 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -39,12 +39,12 @@ def stored_row(model: type[M], where: str, params: Mapping[str, Any]) -> M:
     raise ObjectDoesNotExist(f"{model.__name__}: {where}")
 
 
-def columns(model: type[models.Model]) -> str:
-    """All columns of a table, in the order in which `stored` takes them."""
-    return _chosen(model).columns
+def columns(model: type[models.Model], of: str = "") -> str:
+    """All columns of a table, in the order in which `stored` takes them; `of` is the table's name in the statement."""
+    return ", ".join(f"{of}.{column}" if of else column for column in _chosen(model).columns)
 
 
-def stored(model: type[M], rows: Sequence[tuple[Any, ...]]) -> list[M]:
+def stored(model: type[M], rows: Iterable[Sequence[Any]]) -> list[M]:
     """Rows that a statement gave with all columns of a table, as that table's model."""
     chosen = _chosen(model)
     return [model.from_db(connection.alias, chosen.names, chosen.read(row)) for row in rows]
@@ -54,12 +54,12 @@ def stored(model: type[M], rows: Sequence[tuple[Any, ...]]) -> list[M]:
 class _Chosen:
     """All columns of a table, and which of them come back in another form than their field has."""
 
-    columns: str
     select: str
+    columns: Sequence[str]
     names: Sequence[str]
     converted: Sequence[tuple[int, Any]]
 
-    def read(self, row: tuple[Any, ...]) -> Sequence[Any]:
+    def read(self, row: Sequence[Any]) -> Sequence[Any]:
         if not self.converted:
             return row
         values = list(row)
@@ -72,9 +72,10 @@ class _Chosen:
 def _chosen(model: type[models.Model]) -> _Chosen:
     table = model._meta  # noqa: SLF001  Django documents it under this name
     fields = table.concrete_fields
-    named = ", ".join(f'"{field.column}"' for field in fields)
+    named = [f'"{field.column}"' for field in fields]
     converted = [(place, field.from_db_value) for place, field in enumerate(fields) if hasattr(field, "from_db_value")]
-    return _Chosen(named, f'SELECT {named} FROM "{table.db_table}"', [field.attname for field in fields], converted)
+    select = f"SELECT {', '.join(named)} FROM {table.db_table}"
+    return _Chosen(select, named, [field.attname for field in fields], converted)
 
 
 @cache

@@ -8,13 +8,14 @@ from typing import Any
 from uuid import UUID
 
 import pydantic
-from django.db.models import Count, Subquery
+from django.core.exceptions import ObjectDoesNotExist
+from django.db.models import Count
 from django.db.models.functions import Length
 
 from accounts.codec import BodyChanged
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
-from accounts.statements import stored_rows
+from accounts.statements import fetch, stored, stored_rows
 from accounts.states import Actor
 from checkpoints.envelope import (
     Parts,
@@ -28,8 +29,9 @@ from checkpoints.envelope import (
 )
 from checkpoints.envelope.migration import IntentChanged, migrated
 from checkpoints.errors import Purged, Unreadable
-from checkpoints.models import Checkpoint, Commitment, Head, Intent, Lapse, Obligation, SaveAttempt
-from checkpoints.states import CommitmentStatus, Encoding, SaveStatus, StoredBody
+from checkpoints.models import Checkpoint, Commitment, Head, Intent, Obligation, SaveAttempt
+from checkpoints.statements import CHAIN, HEAD
+from checkpoints.states import CommitmentStatus, Encoding, StoredBody
 from receipts.selectors import lineage_calls
 from runs.canonical import NotCanonical, canonical, parse
 from runs.models import Run
@@ -67,23 +69,29 @@ def load_head(run: Run) -> Position:
 
     Raises Unreadable with SCHEMA, DIGEST_MISMATCH or MISSING_REF; never an empty or repaired position.
     """
-    head = Head.objects.get(run=run)
-    checkpoint = Checkpoint.objects.get(run=run, revision=head.revision)
-    if checkpoint.digest != head.digest:
-        raise Unreadable("DIGEST_MISMATCH", f"head {head.digest}, revision {checkpoint.digest}")
+    checkpoint, parent = _head_row(run)
     plain = verified_body(checkpoint)
     snapshot = parsed_snapshot(plain, checkpoint)
-    _prove_identity(run, checkpoint, snapshot)
-    return Position(head.revision, head.digest, snapshot, stored_parts(snapshot, plain), checkpoint.id)
+    _prove_identity(run, checkpoint, snapshot, parent)
+    parts = stored_parts(snapshot, plain)
+    return Position(checkpoint.revision, checkpoint.digest, snapshot, parts, checkpoint.id)
 
 
-def _prove_identity(run: Run, checkpoint: Checkpoint, snapshot: Snapshot) -> None:
+def _head_row(run: Run) -> tuple[Checkpoint, str | None]:
+    """The revision that the head of a run points at, and the digest of the one before."""
+    for digest, parent, *row in fetch(HEAD, {"run": run.id}):
+        (checkpoint,) = stored(Checkpoint, [row])
+        if checkpoint.digest != digest:
+            raise Unreadable("DIGEST_MISMATCH", f"head {digest}, revision {checkpoint.digest}")
+        return checkpoint, parent
+    raise ObjectDoesNotExist(f"the head of run {run.id}")
+
+
+def _prove_identity(run: Run, checkpoint: Checkpoint, snapshot: Snapshot, parent: str | None) -> None:
     """Guard 5: the snapshot names this tenant, thread, run and revision, and continues the one before. Raises Unreadable."""
     named = (snapshot.tenant, snapshot.thread, snapshot.run, snapshot.revision)
     if named != (run.tenant_id, run.thread_id, run.id, checkpoint.revision):
         raise Unreadable("DIGEST_MISMATCH", "the snapshot names another tenant, thread, run or revision")
-    before = Checkpoint.objects.filter(run=run, revision=checkpoint.revision - 1)
-    parent = before.values_list("digest", flat=True).first()
     if not snapshot.parent_digest == checkpoint.parent_digest == parent:
         raise Unreadable("DIGEST_MISMATCH", f"revision {checkpoint.revision} does not continue the one before")
 
@@ -92,10 +100,7 @@ def load_older_head(run: Run) -> Position:
     """The head of a run in a format that is not written any more, migrated in memory: revision and digest are those that
     are stored. Raises Unreadable, with SCHEMA where no way leads to the format of today or the contract would change.
     """
-    head = Head.objects.get(run=run)
-    checkpoint = Checkpoint.objects.get(run=run, revision=head.revision)
-    if checkpoint.digest != head.digest:
-        raise Unreadable("DIGEST_MISMATCH", f"head {head.digest}, revision {checkpoint.digest}")
+    checkpoint, _ = _head_row(run)
     try:
         snapshot = migrated(verified_body(checkpoint), format_version=checkpoint.format_version)
     except IntentChanged as error:
@@ -104,7 +109,7 @@ def load_older_head(run: Run) -> Position:
         raise Unreadable("SCHEMA", str(error)) from error
     except ValueError as error:
         raise Unreadable("SCHEMA", f"the way from format {checkpoint.format_version} leads nowhere") from error
-    return Position(head.revision, head.digest, snapshot, id=checkpoint.id)
+    return Position(checkpoint.revision, checkpoint.digest, snapshot, id=checkpoint.id)
 
 
 def head_format(run: Run) -> int:
@@ -172,9 +177,7 @@ def _rebuilt_body(checkpoint: Checkpoint) -> bytes:
 
 
 def _chain(checkpoint: Checkpoint) -> list[Checkpoint]:
-    older = Checkpoint.objects.filter(run_id=checkpoint.run_id, revision__lte=checkpoint.revision)
-    full = older.filter(encoding=Encoding.FULL).order_by("-revision").values("revision")[:1]
-    return list(older.filter(revision__gte=Subquery(full)).order_by("revision"))
+    return stored_rows(Checkpoint, CHAIN, {"run": checkpoint.run_id, "revision": checkpoint.revision})
 
 
 def checkpoint_view(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -281,7 +284,8 @@ def withdrawn_commitment(run_id: UUID) -> Commitment | None:
 
 def unknown_saves(run_id: UUID) -> bool:
     """Whether a save of this run has an unknown outcome."""
-    return SaveAttempt.objects.filter(run_id=run_id, status=SaveStatus.UNKNOWN).exists()
+    unknown = "SELECT EXISTS (SELECT FROM checkpoints_saveattempt WHERE run_id = %(run)s AND status = 'UNKNOWN')"
+    return bool(fetch(unknown, {"run": run_id})[0][0])
 
 
 def saves_of(run_id: UUID) -> Sequence[SaveAttempt]:
@@ -291,8 +295,8 @@ def saves_of(run_id: UUID) -> Sequence[SaveAttempt]:
 
 def lapses_of(call_ids: Sequence[UUID]) -> dict[UUID, str]:
     """The calls of these whose observation has lapsed, with their step names without the epoch."""
-    rows = Lapse.objects.filter(tool_call__in=call_ids) if call_ids else Lapse.objects.none()
-    return dict(rows.values_list("tool_call_id", "step_name"))
+    lapsed = "SELECT tool_call_id, step_name FROM checkpoints_lapse WHERE tool_call_id = ANY(%(calls)s::uuid[])"
+    return dict(fetch(lapsed, {"calls": list(call_ids)})) if call_ids else {}
 
 
 def first_intent(run_id: UUID) -> Intent:

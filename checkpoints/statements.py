@@ -7,7 +7,9 @@ from uuid import UUID, uuid4
 
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
+from accounts.statements import columns
 from checkpoints.envelope import Parts, Snapshot
+from checkpoints.models import Checkpoint
 from checkpoints.states import Encoding, Trigger
 from runs.statements import joined
 
@@ -55,6 +57,19 @@ go AS (SELECT FROM fence)"""
 SAVE_LOCKED = joined(_UNDER_LOCKS, SAVE, select="SELECT count(*) FROM saved")
 # Revision 1 and the head that points at it.
 SAVE_FIRST = joined(_UNDER_LOCKS, _CANDIDATE, _HEAD_MADE, _SAVED, select="SELECT count(*) FROM saved")
+
+# The head with the revision that it points at, and what the one before is known by.
+HEAD = f"""
+SELECT h.digest, p.digest, {columns(Checkpoint, "c")} FROM checkpoints_head h
+JOIN checkpoints_checkpoint c ON c.run_id = h.run_id AND c.revision = h.revision
+LEFT JOIN checkpoints_checkpoint p ON p.run_id = h.run_id AND p.revision = h.revision - 1
+WHERE h.run_id = %(run)s"""
+
+# The newest full body up to a revision, and every revision from there on.
+CHAIN = """run_id = %(run)s AND revision BETWEEN (
+    SELECT max(f.revision) FROM checkpoints_checkpoint f
+    WHERE f.run_id = %(run)s AND f.revision <= %(revision)s AND f.encoding = 'FULL') AND %(revision)s
+ORDER BY revision"""
 
 GOAL = """
 INSERT INTO checkpoints_intent (run_id, version, body, data_key_id, revised_by, reason, digest)

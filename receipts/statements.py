@@ -134,6 +134,21 @@ asked_try AS (
     SELECT asked.id, asked.attempts, asking.fence, clock_timestamp() + %(ask_timeout)s * interval '1 second', 'agent'
     FROM asked, asking RETURNING attempt_no)"""
 
+SEALED_TURNS = """
+run_id = %(run)s AND status = 'SEALED' AND coalesce(turn_no <= %(upto)s::int, true) ORDER BY turn_no"""
+
+OPEN_TURN = """
+run_id = %(run)s AND status IN ('DISPATCHED', 'UNCERTAIN', 'RETRY_WAIT') ORDER BY turn_no DESC LIMIT 1"""
+
+AUTHORED = "run_id = %(run)s AND proposed_by = 'HUMAN' ORDER BY ordinal"
+
+KEYS = """
+SELECT t.id, t.idempotency_key, t.status, t.blocking, t.ordinal FROM receipts_toolcall t
+WHERE t.run_id = %(run)s ORDER BY t.ordinal"""
+
+GRANTED = """
+SELECT s.intent_key FROM receipts_secondeffect s JOIN runs_run r ON r.lineage_id = s.lineage_id WHERE r.id = %(run)s"""
+
 READS_RELEASED = """
 UPDATE receipts_toolcall SET blocking = false
 WHERE run_id = %(run)s AND status = 'UNCERTAIN' AND effect_class = 'READ_ONLY'"""

@@ -1,7 +1,7 @@
 """Reads of runs. `access_run` is the only way to a run that a user named."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -11,7 +11,7 @@ from django.db.models import Count, Max, QuerySet
 
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
-from accounts.statements import fetch, stored_rows
+from accounts.statements import fetch, stored, stored_rows
 from accounts.states import Actor, Permission
 from runs.models import (
     AgentVersion,
@@ -28,7 +28,7 @@ from runs.models import (
     Workspace,
     WorkspaceProgress,
 )
-from runs.statements import LIVE_IN_THREAD
+from runs.statements import INPUTS, LIVE_IN_THREAD, PIN, TO_CONTINUE
 from runs.states import (
     ENDED_RUN,
     GUARD_OF,
@@ -64,6 +64,39 @@ def access_run(*, actor: Actor, id: UUID) -> Run:
 def run_now(id: UUID) -> Run:
     """A run as it is stored now, for its own worker."""
     return Run.objects.select_related("agent_version__agent", "thread").get(id=id)
+
+
+@dataclass(frozen=True)
+class ToContinue:
+    """What a worker reads first of a run that it has taken: the run, how often it was told something, the number of its last
+    message (0 without one), and the units that it has a budget of, which are fixed when it is admitted.
+    """
+
+    run: Run
+    news: int
+    heard: int
+    units: frozenset[str]
+
+
+def run_to_continue(id: UUID) -> ToContinue:
+    """A run as it is stored now, for its own worker."""
+    news, heard, units, *row = fetch(TO_CONTINUE, {"run": id})[0]
+    (run,) = stored(Run, [row])
+    return ToContinue(run, news, heard, frozenset(units))
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The version of its agent that a run is pinned to."""
+
+    agent: str
+    version: str
+    manifest_digest: str
+
+
+def pin_of(run: Run) -> Pin:
+    """What a run is pinned to."""
+    return Pin(*fetch(PIN, {"version": run.agent_version_id})[0])
 
 
 def run_by_admission(*, tenant_id: UUID, admission_key: str) -> Run | None:
@@ -171,6 +204,13 @@ def artifact_bytes(*, tenant_id: UUID, sha256: str) -> bytes:
     return plain_body(key_id=artifact.data_key_id, body=artifact.body)
 
 
+def artifacts_bytes(*, tenant_id: UUID, sha256s: Collection[str]) -> Mapping[str, bytes]:
+    """The plain bytes of several artifacts by their SHA-256, in one read."""
+    wanted = {"tenant": tenant_id, "sha256s": sorted(sha256s)}
+    rows = stored_rows(Artifact, "tenant_id = %(tenant)s AND sha256 = ANY(%(sha256s)s)", wanted)
+    return {row.sha256: plain_body(key_id=row.data_key_id, body=row.body) for row in rows}
+
+
 def run_input_names(run: Run) -> Mapping[str, str]:
     """The file name of each upload of a run by its name."""
     return dict(RunInput.objects.filter(run=run).values_list("name", "filename"))
@@ -178,8 +218,7 @@ def run_input_names(run: Run) -> Mapping[str, str]:
 
 def run_inputs(run: Run) -> Mapping[str, bytes]:
     """The uploads of a run by name."""
-    inputs = RunInput.objects.filter(run=run).order_by("name")
-    return {row.name: artifact_bytes(tenant_id=run.tenant_id, sha256=row.sha256) for row in inputs}
+    return {name: plain_body(key_id=key, body=body) for name, key, body in fetch(INPUTS, {"run": run.id})}
 
 
 def run_input_digests(run: Run) -> Mapping[str, str]:
@@ -189,9 +228,8 @@ def run_input_digests(run: Run) -> Mapping[str, str]:
 
 def messages_of(run: Run, *, upto: int | None = None) -> Sequence[tuple[Message, str]]:
     """The messages of a run in order, with their text; those up to a number, where one is given."""
-    rows = Message.objects.filter(run=run).order_by("seq")
-    if upto is not None:
-        rows = rows.filter(seq__lte=upto)
+    written = {"run": run.id, "upto": upto}
+    rows = stored_rows(Message, "run_id = %(run)s AND coalesce(seq <= %(upto)s::bigint, true) ORDER BY seq", written)
     return [(row, plain_body(key_id=row.data_key_id, body=row.body).decode()) for row in rows]
 
 
@@ -223,11 +261,6 @@ def open_pause(run: Run) -> ControlRequest | None:
 def latest_stop(run: Run) -> ControlRequest | None:
     """The newest stop of a run, open or settled."""
     return ControlRequest.objects.filter(run=run, kind="STOP").order_by("-accepted_at").first()
-
-
-def budget_units(run_id: UUID) -> frozenset[str]:
-    """The units that a run has a budget of. They are fixed when it is admitted."""
-    return frozenset(Budget.objects.filter(run_id=run_id).values_list("unit", flat=True))
 
 
 def refused_before(run: Run, kind: RefusalKind, evidence_digest: str) -> bool:

@@ -9,12 +9,13 @@ empty when nothing was written.
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from django.db.utils import InterfaceError, OperationalError
 
 from accounts.statements import columns, fetch
 from runs.models import Run
@@ -142,6 +143,21 @@ noted AS (
     FROM found, taken, moved RETURNING id)
 SELECT found.tenant_id, taken.fence, found.takeover FROM found, taken, moved"""
 
+# What a worker reads first of a run that it has taken.
+TO_CONTINUE = f"""
+SELECT l.news, (SELECT coalesce(max(m.seq), 0) FROM runs_message m WHERE m.run_id = r.id),
+    ARRAY(SELECT b.unit FROM runs_budget b WHERE b.run_id = r.id), {columns(Run, "r")}
+FROM runs_run r JOIN runs_lease l ON l.run_id = r.id WHERE r.id = %(run)s"""
+
+PIN = """
+SELECT a.key, v.version, v.manifest_digest FROM runs_agentversion v JOIN runs_agent a ON a.id = v.agent_id
+WHERE v.id = %(version)s"""
+
+INPUTS = """
+SELECT i.name, f.data_key_id, f.body FROM runs_runinput i JOIN runs_run r ON r.id = i.run_id
+LEFT JOIN runs_artifact f ON f.tenant_id = r.tenant_id AND f.sha256 = i.sha256
+WHERE i.run_id = %(run)s ORDER BY i.name"""
+
 # The move of a locked run with its transition. The end of a run settles or voids its open requests; `frees` frees its lease.
 MOVE = """
 WITH moved AS (
@@ -236,6 +252,5 @@ def steps_planned_once() -> Iterator[None]:
     try:
         yield
     finally:
-        if connection.is_usable():
-            with connection.cursor() as cursor:
-                cursor.execute("RESET plan_cache_mode")
+        with suppress(OperationalError, InterfaceError), connection.cursor() as cursor:  # a lost session has no mode
+            cursor.execute("RESET plan_cache_mode")

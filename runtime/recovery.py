@@ -23,8 +23,7 @@ from receipts.selectors import (
 )
 from runs.canonical import canonical, digest
 from runs.errors import connection_lost
-from runs.leases import lease_news
-from runs.selectors import budget_units, last_message, run_inputs, run_now
+from runs.selectors import ToContinue, pin_of, run_inputs, run_to_continue
 from runs.services import children_settle
 from runs.states import UNHOLDING_CAUSES, BudgetUnit, Holding, HoldReason, RecoveryPolicy, RunStatus, WakeupCause
 from runs.wakeups import wakeups_consume
@@ -46,7 +45,8 @@ def restore(holding: Holding, heartbeat: Heartbeat) -> Session | None:
     if holding.fence > 1 and settle_lost_attempts(holding):
         stop(holding)
         return None
-    run = run_now(holding.run_id)
+    taken = run_to_continue(holding.run_id)
+    run = taken.run
     settling = holding.takeover and run.recovery_policy == RecoveryPolicy.SETTLE
     if run.takeovers > run.max_takeovers and not settling:
         _hold_often_taken(holding, run)
@@ -56,7 +56,7 @@ def restore(holding: Holding, heartbeat: Heartbeat) -> Session | None:
     if settling:
         settle_run(holding)
         return None
-    return _guarded(holding, heartbeat, run)
+    return _guarded(holding, heartbeat, taken)
 
 
 def _hold_often_taken(holding: Holding, run: Any) -> None:
@@ -119,9 +119,9 @@ def settle_run(holding: Holding) -> None:
         children_end(holding.run_id)
 
 
-def _guarded(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session | None:
+def _guarded(holding: Holding, heartbeat: Heartbeat, taken: ToContinue) -> Session | None:
     try:
-        return _session(holding, heartbeat, run)
+        return _session(holding, heartbeat, taken)
     except Unreadable as error:
         refuse_resume(holding, error.kind, error.found)
     except BodyChanged:
@@ -129,9 +129,9 @@ def _guarded(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session | None
     return None
 
 
-def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
+def _session(holding: Holding, heartbeat: Heartbeat, taken: ToContinue) -> Session:
+    run: Any = taken.run
     position = load_head(run)
-    news, heard = lease_news(run.id), last_message(run)
     spec = pinned_spec(run, position)
     session = Session(
         holding=holding,
@@ -144,11 +144,11 @@ def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
         inputs=run_inputs(run),
         results=prior_results(run, position),
         conversation=rebuild(run, compacted_through=position.snapshot.compacted_through),
-        news=news,
-        heard=heard,
+        news=taken.news,
+        heard=taken.heard,
         keys=run_keys(run_id=run.id, results=[ref.call for ref in position.snapshot.results]),
         price=price_of(spec),
-        timed=BudgetUnit.WALL_MS in budget_units(run.id),
+        timed=BudgetUnit.WALL_MS in taken.units,
     )
     session.trace("resumed", fence=holding.fence, takeover=holding.takeover, revision=position.revision)
     for ref in position.snapshot.results:
@@ -162,19 +162,21 @@ def _session(holding: Holding, heartbeat: Heartbeat, run: Any) -> Session:
 
 def pinned_spec(run: Any, position: Position) -> AgentSpec:
     """The agent version that the run is pinned to, if this installation still has exactly it (guard 7)."""
-    pinned = run.agent_version
-    agent = agents().get(pinned.agent.key)
+    pin = pin_of(run)
+    agent = agents().get(pin.agent)
     if agent is None:
-        raise Unreadable("PIN_UNAVAILABLE", f"agent {pinned.agent.key} is not registered here")
+        raise Unreadable("PIN_UNAVAILABLE", f"agent {pin.agent} is not registered here")
     here = digest(canonical(manifest(agent.spec)))
-    if not here == pinned.manifest_digest == position.snapshot.manifest_digest:
-        raise Unreadable("PIN_UNAVAILABLE", f"{pinned.agent.key} {pinned.version} was changed since the run started")
+    if not here == pin.manifest_digest == position.snapshot.manifest_digest:
+        raise Unreadable("PIN_UNAVAILABLE", f"{pin.agent} {pin.version} was changed since the run started")
     return agent.spec
 
 
 def prior_results(run: Any, position: Position) -> list[PriorResult]:
     """The results that the snapshot refers to, each found in the run's lineage and equal by digest (guard 8)."""
     refs = position.snapshot.results
+    if not refs:
+        return []
     calls = calls_in_lineage(ids=[ref.call for ref in refs], lineage_id=run.lineage_id)
     found = []
     for ref in refs:

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
-from receipts.models import Claim, SecondEffect, ToolCall
+from accounts.statements import fetch
+from receipts.models import Claim, ToolCall
+from receipts.statements import GRANTED, KEYS
 from receipts.states import LIVE_CALL, UNSENT_CALL, CallStatus
 from runs.models import Run
 
@@ -72,20 +75,23 @@ class RunKeys:
 
 def run_keys(*, run_id: UUID, results: Sequence[UUID] = ()) -> RunKeys:
     """The keys of a run as they are stored now. `results`: the calls whose results its snapshot refers to."""
-    rows = list(ToolCall.objects.filter(run_id=run_id).order_by("ordinal"))
-    unknown = [row for row in rows if row.status == CallStatus.UNCERTAIN and not row.blocking]
+    calls = [_Keyed(*row) for row in fetch(KEYS, {"run": run_id})]
+    unknown = [call for call in calls if call.status == CallStatus.UNCERTAIN and not call.blocking]
     return RunKeys(
-        live={row.idempotency_key: row.id for row in rows if row.status in LIVE_CALL and row not in unknown},
-        given_up=frozenset(row.idempotency_key for row in unknown),
-        ordinal=max((row.ordinal for row in rows), default=0),
-        granted=_granted_intents(run_id),
-        carried=_carried_reads(set(results) - {row.id for row in rows}),
+        live={call.key: call.id for call in calls if call.status in LIVE_CALL and call not in unknown},
+        given_up=frozenset(call.key for call in unknown),
+        ordinal=max((call.ordinal for call in calls), default=0),
+        granted=frozenset(intent for (intent,) in fetch(GRANTED, {"run": run_id})),
+        carried=_carried_reads(set(results) - {call.id for call in calls}),
     )
 
 
-def _granted_intents(run_id: UUID) -> frozenset[str]:
-    lineage = Run.objects.filter(id=run_id).values("lineage_id")
-    return frozenset(SecondEffect.objects.filter(lineage_id__in=lineage).values_list("intent_key", flat=True))
+class _Keyed(NamedTuple):
+    id: UUID
+    key: str
+    status: str
+    blocking: bool
+    ordinal: int
 
 
 def _carried_reads(ids: set[UUID]) -> dict[str, UUID]:

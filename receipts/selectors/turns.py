@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Max, Prefetch, Q
+from django.db.models import Count, Max, Prefetch, Q, prefetch_related_objects
 
+from accounts.statements import stored_rows
 from receipts.models import ModelCall, Proposal, ToolCall
 from receipts.selectors.calls import call_arguments
+from receipts.statements import AUTHORED, OPEN_TURN, SEALED_TURNS
 from receipts.states import CallStatus, Disposition, ModelCallStatus
-from runs.selectors import artifact_bytes
+from runs.selectors import artifact_bytes, artifacts_bytes
 
 
 @dataclass(frozen=True)
@@ -28,17 +30,21 @@ def sealed_turns(*, tenant_id: UUID, run_id: UUID, upto: int | None = None) -> l
     """Every sealed turn of a run in order, for the conversation that the next request is built from; those up to a
     number, where one is given.
     """
+    sealed = {"run": run_id, "upto": upto}
+    turns = stored_rows(ModelCall, SEALED_TURNS, sealed)
+    if not turns:
+        return []
     calls = ToolCall.objects.select_related("result")
     proposals = Proposal.objects.order_by("ordinal").prefetch_related(Prefetch("tool_call", queryset=calls))
-    turns = ModelCall.objects.filter(run_id=run_id, status="SEALED").order_by("turn_no")
-    if upto is not None:
-        turns = turns.filter(turn_no__lte=upto)
-    records = []
-    for turn in turns.prefetch_related(Prefetch("proposals", queryset=proposals)):
-        stored = json.loads(artifact_bytes(tenant_id=tenant_id, sha256=str(turn.response_digest)))
-        records.append(TurnRecord(turn.turn_no, stored["text"], stored["proposals"], list(turn.proposals.all())))
+    prefetch_related_objects(turns, Prefetch("proposals", queryset=proposals))
+    bodies = artifacts_bytes(tenant_id=tenant_id, sha256s={str(turn.response_digest) for turn in turns})
+    records = [_record(turn, json.loads(bodies[str(turn.response_digest)])) for turn in turns]
     _answer_by_stand_ins(records)
     return records
+
+
+def _record(turn: ModelCall, said: dict[str, Any]) -> TurnRecord:
+    return TurnRecord(turn.turn_no, said["text"], said["proposals"], list(turn.proposals.all()))
 
 
 def _answer_by_stand_ins(records: Sequence[TurnRecord]) -> None:
@@ -78,17 +84,18 @@ def closing_words(*, tenant_id: UUID, run_id: UUID) -> str:
 def sealed_turn(*, run_id: UUID, turn_no: int) -> ModelCall | None:
     """The sealed turn of a run with this number, with its proposals and their calls; None where it is not sealed."""
     proposals = Proposal.objects.order_by("ordinal").select_related("tool_call")
-    turns = ModelCall.objects.filter(run_id=run_id, turn_no=turn_no, status=ModelCallStatus.SEALED)
-    return turns.prefetch_related(Prefetch("proposals", queryset=proposals)).first()
+    sealed = {"run": run_id, "turn": turn_no}
+    turns = stored_rows(ModelCall, "run_id = %(run)s AND turn_no = %(turn)s AND status = 'SEALED'", sealed)
+    if not turns:
+        return None
+    prefetch_related_objects(turns, Prefetch("proposals", queryset=proposals))
+    return turns[0]
 
 
 def open_turn(*, run_id: UUID) -> ModelCall | None:
     """The newest model call of a run that has not been sealed and has not failed."""
-    return (
-        ModelCall.objects.filter(run_id=run_id, status__in=["DISPATCHED", "UNCERTAIN", "RETRY_WAIT"])
-        .order_by("-turn_no")
-        .first()
-    )
+    turns = stored_rows(ModelCall, OPEN_TURN, {"run": run_id})
+    return turns[0] if turns else None
 
 
 def turns_after(*, run_id: UUID, turn_no: int) -> int:
@@ -110,6 +117,8 @@ def last_turn_sent(*, run_id: UUID) -> int:
 
 def proposals_waiting(*, call_ids: Sequence[UUID]) -> list[tuple[UUID, int, int]]:
     """(call, turn, ordinal) of every proposal that names one of these calls, or the model's call that one stands for."""
+    if not call_ids:
+        return []
     named = Q(tool_call_id__in=call_ids) | Q(tool_call__stand_ins__in=call_ids)
     rows = Proposal.objects.filter(named).order_by("id")
     found = rows.values_list("tool_call_id", "tool_call__stand_ins__id", "model_call__turn_no", "ordinal")
@@ -128,7 +137,8 @@ def stand_ins_of(*, ids: Sequence[UUID]) -> dict[UUID | None, ToolCall]:
 
 def authored_calls(*, run_id: UUID) -> dict[int, list[ToolCall]]:
     """The calls that people wrote, by the turn of the model's call that each stands for, in order."""
-    rows = ToolCall.objects.filter(run_id=run_id, proposed_by="HUMAN").select_related("result").order_by("ordinal")
+    rows = stored_rows(ToolCall, AUTHORED, {"run": run_id})
+    prefetch_related_objects(rows, "result")
     found: dict[int, list[ToolCall]] = {}
     for call in rows:
         found.setdefault(call.turn_no, []).append(call)
