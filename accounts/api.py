@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Any, cast
 
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, InternalError, OperationalError
 from django.http import Http404
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework import serializers
@@ -31,6 +31,7 @@ from accounts.services import token_digest
 from accounts.states import Actor
 
 PROBLEM_TYPE = "application/problem+json"
+IDLE_IN_TRANSACTION = "25P03"
 CODES: dict[type[Exception], str] = {
     NotAuthenticated: "NOT_SIGNED_IN",
     AuthenticationFailed: "NOT_SIGNED_IN",
@@ -122,8 +123,17 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     return _of_framework(error) if isinstance(error, APIException) else _of_the_store(error)
 
 
+def store_is_silent(error: Exception) -> bool:
+    """Whether an error means that the store did not answer, or has ended a session that stood still inside a transaction.
+
+    Then nothing of the transaction under way is known to be stored; asking again is right.
+    """
+    ended = isinstance(error, InternalError) and getattr(error.__cause__, "sqlstate", None) == IDLE_IN_TRANSACTION
+    return ended or isinstance(error, OperationalError | InterfaceError)
+
+
 def _of_the_store(error: Exception) -> Response | None:
-    if isinstance(error, OperationalError | InterfaceError):
+    if store_is_silent(error):
         return problem(
             503, "DATABASE_SILENT", "The database does not answer. Nothing that you sent is known to be stored."
         )

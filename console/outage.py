@@ -4,11 +4,11 @@ import logging
 from collections.abc import Callable
 from http import HTTPStatus
 
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
+from accounts.api import store_is_silent
 from accounts.codec import BodyChanged
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ class AnswerOutages:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if isinstance(error, OperationalError | InterfaceError):
+        if store_is_silent(error):
             logger.error("the database does not answer %s: %s", request.path, error)
             return render(request, "503.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
         if isinstance(error, BodyChanged):

@@ -1,16 +1,22 @@
 """Retention on the API, the command line and the pages: what goes, that it went, and when."""
 
 import re
+from pathlib import Path
 from uuid import UUID
 
+import psycopg
 import pytest
+from django.db import connection
 from pytest_django import Settings
 
 from approvals.models import Wait
 from checkpoints import states
 from checkpoints.models import Checkpoint
+from runs import faults
+from runs.live import listen_parameters
 from tests.doors.test_access import browser
 from tests.doors.world import OPERATOR, Doors, manage
+from tests.waiting import wait_until
 
 KEEPER = "only-governance"
 
@@ -82,3 +88,28 @@ def test_pages_show_a_purged_revision_as_purged(doors: Doors, old: UUID) -> None
     assert client.get(f"/runs/{old}/checkpoints/").content.decode().count(">purged ") == len(purged(old))
     assert client.get(f"/runs/{old}/checkpoints/{revision}/fork/").status_code in (200, 409)
     assert client.get(f"/runs/{old}/").status_code == 200
+
+
+def test_who_stood_still_inside_a_transaction_is_told_that_nothing_is_known_to_be_stored(
+    doors: Doors, old: UUID, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database ends such a session; that is no fault of ours, and asking again is right."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET idle_in_transaction_session_timeout = '300ms'")
+        cursor.execute("SELECT pg_backend_pid()")
+        pid = cursor.fetchone()[0]
+
+    def stand_still(order: Path) -> None:
+        if order.name == "inside_retain_tx":
+            with psycopg.connect(**listen_parameters(), autocommit=True) as beside:
+                alive = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
+                wait_until(lambda: beside.execute(alive, [pid]).fetchone() == (0,), "the session is ended")
+
+    settings.FAULT_DIR = "in-process"
+    monkeypatch.setattr(faults, "_take", stand_still)
+    told = doors.api("POST", f"/runs/{old}/retain/", {"reason": "old"}, by=KEEPER)
+    assert (told.status_code, told.json()["code"]) == (503, "DATABASE_SILENT")
+    connection.close()
+    assert purged(old) == []
+    settings.FAULT_DIR = ""
+    assert doors.api("POST", f"/runs/{old}/retain/", {"reason": "old"}, by=KEEPER).status_code == 200

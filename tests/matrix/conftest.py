@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 from django.conf import settings
@@ -11,8 +10,7 @@ from pytest_django import DjangoDbBlocker
 
 from runtime.registry import agents
 from tests.matrix import report
-from tests.matrix.stage import Stage, durable, running_stage
-from tests.scenarios.conftest import FROZEN_SESSIONS
+from tests.matrix.stage import Stage, durable, running_stage, stack_on
 from tests.services import TEMPLATE, Services, using_database
 from tests.stack import Stack
 
@@ -23,7 +21,7 @@ DATABASE = "matrix"
 def matrix_stack(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     services.cluster.create_database(DATABASE, template=TEMPLATE)
     folder: Path = tmp_path_factory.mktemp("matrix")
-    stack = Stack(services, f"{services.cluster.url(DATABASE)}&options={quote(FROZEN_SESSIONS)}", folder)
+    stack = stack_on(services, DATABASE, folder)
     durable(stack, DATABASE)
     try:
         yield stack

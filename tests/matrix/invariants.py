@@ -7,18 +7,23 @@ its sentence and which returns what breaks it. `check` is asked when nothing is 
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from checkpoints.errors import Unreadable
 from checkpoints.models import Checkpoint
 from checkpoints.selectors import verified_body
+from tests.matrix.effects import (
+    every_effect_has_a_receipt,
+    every_effect_is_authorised,
+    no_effect_twice,
+    unknown_stays_unknown,
+)
 from tests.matrix.history import Broken, History, Row
 from tests.matrix.views import tenants_stay_apart, what_people_see_is_there
 
-EFFECT = "effect"
 DECIDE = re.compile(r"^waits/([0-9a-f-]{36})/decide/$")
+STOP = re.compile(r"^runs/([0-9a-f-]{36})/stop/$")
 ACTS = {
     "decide": "wait.decide",
     "stop": "run.stop",
@@ -55,86 +60,6 @@ def one_decision_a_wait(history: History) -> Broken:
     ]
 
 
-def every_effect_is_authorised(history: History) -> Broken:
-    """What the oracle did was sent by a recorded attempt, with the recorded bytes, after policy or a person allowed
-    exactly these: same call, revision and digests.
-    """
-    calls, attempts, broken = history.calls(), history.attempts(), []
-    allowed = _allowed_from(history)
-    for event in history.events(EFFECT, "repeat", "reading"):
-        call = calls.get(event["call"])
-        if call is None or (call["idempotency_key"], call["tool"]) != (event["key"], event["tool"]):
-            broken.append(f"{event['kind']} of call {event['call']}, which is not recorded so")
-            continue
-        tried = [row for row in attempts[event["call"]] if row["attempt_no"] == event["attempt"]]
-        if not tried or tried[0]["dispatched_at"] > _moment(event["at"]):
-            broken.append(f"{event['kind']} of call {event['call']} before attempt {event['attempt']} was recorded")
-        elif event["call"] not in allowed or allowed[event["call"]] > _moment(event["at"]):
-            broken.append(f"{event['kind']} of call {event['call']}, which nobody had allowed")
-        if call["args_digest"] != event["digest"]:
-            broken.append(f"{event['kind']} of call {event['call']} with other bytes than recorded")
-    return broken + [f"decision of wait {row['id']} saw something else" for row in _unseen(history)]
-
-
-def _allowed_from(history: History) -> dict[str, datetime]:
-    """Since when a call may be sent: the policy's word, or a decision on a wait that is bound to the call as it is."""
-    found = history.rows(
-        """SELECT p.tool_call_id AS call, min(p.at) AS at FROM approvals_policydecision p
-           JOIN receipts_toolcall c ON c.id = p.tool_call_id
-           WHERE p.outcome = 'ALLOW' AND c.tenant_id = ANY(%(tenants)s) GROUP BY 1
-           UNION ALL
-           SELECT w.tool_call_id, min(d.at) FROM approvals_wait w JOIN approvals_decision d ON d.wait_id = w.id
-           JOIN receipts_toolcall c ON c.id = w.tool_call_id AND c.args_digest = w.args_digest
-                AND c.tool_hash = w.tool_hash
-           JOIN checkpoints_checkpoint k ON k.run_id = w.run_id AND k.revision = w.checkpoint_revision
-                AND k.digest = w.checkpoint_digest
-           WHERE d.verdict = 'APPROVE' AND w.status = 'CONSUMED' AND w.tenant_id = ANY(%(tenants)s) GROUP BY 1"""
-    )
-    return {str(row["call"]): row["at"] for row in found}
-
-
-def _unseen(history: History) -> list[Row]:
-    return history.rows(
-        """SELECT w.id FROM approvals_decision d JOIN approvals_wait w ON w.id = d.wait_id
-           WHERE w.tenant_id = ANY(%(tenants)s) AND (d.seen_revision, d.seen_digest, d.seen_args_digest)
-                 IS DISTINCT FROM (w.checkpoint_revision, w.checkpoint_digest, w.args_digest)"""
-    )
-
-
-def no_effect_twice(history: History) -> Broken:
-    """No key, no logical call and no intent of a lineage has more than one effect in the outside world."""
-    effects, calls = history.events(EFFECT), history.calls()
-    intents = Counter(_intent(calls[event["call"]]) for event in effects if event["call"] in calls)
-    broken = [
-        f"an intent of lineage {lineage} has {times} effects" for (lineage, _), times in intents.items() if times > 1
-    ]
-    broken += [f"key {key} has {times} effects" for key, times in _counts(effects, "key") if times > 1]
-    return broken + [f"call {call} has {times} effects" for call, times in _counts(effects, "call") if times > 1]
-
-
-def _intent(call: Row) -> tuple[str, str]:
-    return str(call["lineage_id"]), call["intent_key"]
-
-
-def every_effect_has_a_receipt(history: History) -> Broken:
-    """Every effect of the outside world is known as done, or as of unknown outcome; and nothing is known as done that
-    was not.
-    """
-    calls, broken = history.calls(), []
-    effects = Counter(event["call"] for event in history.events(EFFECT))
-    happened = {_intent(calls[id]) for id in effects if id in calls}
-    local = {"note", "spawn_child"}
-    for id, call in calls.items():
-        under_way = call["ended_at"] is None and call["status"] in ("DISPATCHED", "RETRY_WAIT")
-        if effects[id] and not under_way and call["status"] not in ("SUCCEEDED", "UNCERTAIN"):
-            broken.append(f"call {id} had its effect and is {call['status']}")
-        outside = call["effect_class"] != "READ_ONLY" and call["tool"] not in local
-        reused = not call["attempts"] and _intent(call) in happened
-        if outside and call["status"] == "SUCCEEDED" and not effects[id] and not reused:
-            broken.append(f"call {id} is SUCCEEDED and had no effect")
-    return broken
-
-
 FENCED = """
     SELECT run_id, fence, created_at AS at, 'revision ' || revision AS what FROM checkpoints_checkpoint
     WHERE revision > 1 AND tenant_id = ANY(%(tenants)s)
@@ -155,13 +80,20 @@ FENCED = """
 
 
 def nothing_under_an_old_fence(history: History) -> Broken:
-    """No row was written under a fence after one was written under a higher one, and none under one never taken."""
+    """No row was written under a fence after one was written under a higher one, none under one never taken, and no fence
+    was taken twice.
+    """
     rows = history.rows(
         f"""SELECT f.*, l.fence AS newest, max(f.fence) OVER (
                 PARTITION BY f.run_id ORDER BY f.at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
             FROM ({FENCED}) f JOIN runs_lease l ON l.run_id = f.run_id"""
     )
-    return [
+    twice = history.rows(
+        """SELECT t.run_id, t.fence FROM runs_runtransition t JOIN runs_run r ON r.id = t.run_id
+           WHERE t.cause IN ('ACQUIRED', 'TAKEOVER', 'REFENCED') AND r.tenant_id = ANY(%(tenants)s)
+           GROUP BY 1, 2 HAVING count(*) > 1"""
+    )
+    return [f"run {row['run_id']}: fence {row['fence']} was taken more than once" for row in twice] + [
         f"run {row['run_id']}: {row['what']} under fence {row['fence']}"
         for row in rows
         if row["fence"] > row["newest"] or row["fence"] < (row["before"] or 0)
@@ -204,7 +136,7 @@ def _unreadable(row: Row) -> str:
 
 
 def nothing_starts_after_a_stop(history: History) -> Broken:
-    """From the moment at which a stop was accepted nothing of the run is sent."""
+    """Whoever was told that a stop is accepted finds it there, and from that moment on nothing of the run is sent."""
     rows = history.rows(
         """SELECT c.run_id, coalesce(t.id, m.id) AS receipt, a.attempt_no FROM runs_controlrequest c
            JOIN receipts_attempt a ON a.dispatched_at > c.accepted_at
@@ -212,47 +144,21 @@ def nothing_starts_after_a_stop(history: History) -> Broken:
            LEFT JOIN receipts_modelcall m ON m.id = a.model_call_id
            WHERE c.kind = 'STOP' AND coalesce(t.run_id, m.run_id) = c.run_id AND c.tenant_id = ANY(%(tenants)s)"""
     )
-    return [f"run {row['run_id']}: attempt {row['attempt_no']} of {row['receipt']} after its stop" for row in rows]
-
-
-def unknown_stays_unknown(history: History) -> Broken:
-    """A call of unknown outcome is repeated or settled only on a person's word or a proof, unless repeating is harmless."""
-    calls, broken = history.calls(), []
-    verdicts = {
-        (str(row["tool_call_id"]), row["seen_attempts"]): row
+    broken = [f"run {row['run_id']}: attempt {row['attempt_no']} of {row['receipt']} after its stop" for row in rows]
+    there = {
+        str(row["run_id"])
         for row in history.rows(
-            "SELECT v.* FROM receipts_reconciliation v JOIN receipts_toolcall c ON c.id = v.tool_call_id "
-            "WHERE c.tenant_id = ANY(%(tenants)s) AND v.verdict <> 'PROCEED_UNKNOWN'"
+            "SELECT run_id FROM runs_controlrequest WHERE kind = 'STOP' AND tenant_id = ANY(%(tenants)s)"
         )
     }
-    results = {
-        str(row["tool_call_id"]): row
-        for row in history.rows(
-            "SELECT r.* FROM receipts_result r JOIN receipts_toolcall c ON c.id = r.tool_call_id "
-            "WHERE c.tenant_id = ANY(%(tenants)s)"
-        )
+    told = {
+        stopped[1]
+        for said in history.http
+        if said["status"] == 200
+        and said["tenant"] in map(str, history.tenants)
+        and (stopped := STOP.match(said["path"]))
     }
-    for id, tries in history.attempts().items():
-        if calls[id]["effect_class"] == "READ_ONLY":
-            continue
-        for row, after in zip(tries, [*tries[1:], None], strict=True):
-            if row["outcome"] == "NO_RESPONSE":
-                said, result = verdicts.get((id, row["attempt_no"])), results.get(id)
-                broken += _left_unknown(calls[id], row, after, said, result)
-    return broken
-
-
-def _left_unknown(call: Row, row: Row, after: Row | None, said: Row | None, result: Row | None) -> Broken:
-    """How the outcome of one unanswered attempt was settled, if it should not have been."""
-    about = f"attempt {row['attempt_no']} of {call['tool']} {call['id']} got no answer"
-    proved = said is not None and said["verdict"] == "NOT_EXECUTED"
-    if after is not None:
-        in_time = proved and said is not None and said["at"] <= after["dispatched_at"]
-        return [] if in_time or call["effect_class"] == "IDEMPOTENT" else [f"{about} and was repeated"]
-    if result is None:
-        again = call["status"] == "RETRY_WAIT" and (proved or call["effect_class"] == "IDEMPOTENT")
-        return [] if again or call["status"] == "UNCERTAIN" else [f"{about} and is {call['status']} on nobody's word"]
-    return [] if result["reconciliation_id"] else [f"{about} and is {call['status']} on nobody's word"]
+    return broken + [f"the stop of run {run} was told and is not there" for run in sorted(told - there)]
 
 
 def the_audit_only_grows(history: History) -> Broken:
@@ -262,7 +168,7 @@ def the_audit_only_grows(history: History) -> Broken:
     broken = _purges_unaudited(history)
     for tenant in history.tenants:
         events = history.rows(
-            "SELECT seq, canonical, prev_hash, hash, action, object_id FROM accounts_auditevent "
+            "SELECT seq, canonical, prev_hash, hash, action, object_id, actor FROM accounts_auditevent "
             "WHERE tenant_id = %(tenant)s ORDER BY seq",
             tenant=tenant,
         )
@@ -276,9 +182,11 @@ def the_audit_only_grows(history: History) -> Broken:
         if hashes[: len(seen)] != seen:
             broken.append(f"the audit of {tenant} was changed")
         history.memory.audit[tenant] = hashes
-        audited = {(event["action"], event["object_id"]) for event in events}
+        audited = {(event["action"], event["object_id"], event["actor"]) for event in events}
         broken += [
-            f"{act} of {id} is not in the audit" for act, id in _acts(history, tenant) if (act, id) not in audited
+            f"{act} of {id} by {who} is not in the audit"
+            for act, id, who in _acts(history, tenant)
+            if (act, id, who) not in audited
         ]
     return broken
 
@@ -299,18 +207,18 @@ def _purges_unaudited(history: History) -> Broken:
     ]
 
 
-def _acts(history: History, tenant: UUID) -> Iterable[tuple[str, str]]:
-    """What people of a tenant were told is done: (action, object)."""
+def _acts(history: History, tenant: UUID) -> Iterable[tuple[str, str, str]]:
+    """What people of a tenant were told is done: (action, object, who)."""
     for said in history.http:
         if said["method"] != "POST" or said["tenant"] != str(tenant) or not 200 <= said["status"] < 300:
             continue
-        parts = said["path"].strip("/").split("/")
+        parts, who = said["path"].strip("/").split("/"), f"person:{said['person']}"
         if parts == ["runs"]:
-            yield "run.start", said["answer"]["id"]
+            yield "run.start", said["answer"]["id"], who
         elif parts[-1] in ("continue", "fork"):
-            yield ACTS[parts[-1]], said["answer"]["id"]
+            yield ACTS[parts[-1]], said["answer"]["id"], who
         elif parts[-1] != "retain" or said["answer"]["going"]:
-            yield ACTS[parts[-1]], parts[1]
+            yield ACTS[parts[-1]], parts[1], who
 
 
 def every_decision_wakes(history: History) -> Broken:
@@ -349,11 +257,3 @@ def check(history: History) -> dict[str, Broken]:
     """The invariants that do not hold, with what breaks each."""
     found = {name: invariant(history) for name, invariant in INVARIANTS.items()}
     return {name: broken for name, broken in found.items() if broken}
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
-
-
-def _counts(events: Sequence[Row], name: str) -> list[tuple[str, int]]:
-    return list(Counter(event[name] for event in events).items())

@@ -49,6 +49,12 @@ STILL_OPEN = (
     "t.run_id = fence.run_id AND %(call_attempt)s::int IS NOT NULL",
 )
 
+SAME_FENCE = ("SET fence = l.fence + 1, owner = %(owner)s", "SET fence = greatest(l.fence, 1), owner = %(owner)s")
+NO_EFFECT = (
+    "FROM answered, done WHERE %(effect_known)s RETURNING id",
+    "FROM answered, done WHERE %(effect_known)s AND false RETURNING id",
+)
+
 # What the database would still refuse.
 UNGUARDED = """
 DO $$ DECLARE plain text; BEGIN
@@ -140,6 +146,26 @@ def _rewrites(original: Any) -> Any:
     return audit_append
 
 
+def _twice(original: Any) -> Any:
+    def try_twice(*args: Any) -> Any:
+        original(*args)
+        return original(*args)
+
+    return try_twice
+
+
+def _mixes_up(original: Any) -> Any:
+    def tried(*args: Any) -> Any:
+        found = original(*args)
+        return replace(found, outcome=replace(found.outcome, external_ref="another")) if found.outcome else found
+
+    return tried
+
+
+def _in_another_name(original: Any) -> Any:
+    return lambda *, actor, **event: original(actor=replace(actor, name="somebody"), **event)
+
+
 def _any_tenant(*, actor: Any, id: Any) -> Any:
     return Run.objects.get(id=id)
 
@@ -202,6 +228,22 @@ PLANTS = (
     Plant(
         "any-tenant", "a run is shown to whoever asks", "I12",
         patches=[("console.api.runs.access_run", _instead(_any_tenant))], place=Place.WEB,
+    ),
+    Plant("same-fence", "a lease is taken under the fence of the one before", "I5", (SAME_FENCE,)),
+    Plant("no-effect-row", "an effect is not recorded", "I4", (NO_EFFECT,)),
+    Plant("sends-twice", "an attempt is sent twice", "I3", patches=[("runtime.loop.act.try_tool", _twice)]),
+    Plant("mixes-up", "an answer is stored for another one", "I4", patches=[("runtime.loop.act.try_tool", _mixes_up)]),
+    Plant(
+        "another-name", "an act is audited in another name", "I9",
+        patches=[("approvals.services.audit_append", _in_another_name)], place=Place.WEB,
+    ),
+    Plant(
+        "anybody-decides", "who is no approver decides", "I2",
+        patches=[("approvals.services._may_decide", _instead(_nothing))], place=Place.WEB,
+    ),
+    Plant(
+        "stale-receipt", "a receipt is shown as it once was", "I11",
+        patches=[("console.api.calls.shown_call", _remembers)], place=Place.WEB,
     ),
     Plant(
         "stale-view", "a run is shown as it once was", "I11",

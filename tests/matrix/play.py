@@ -14,13 +14,12 @@ from tests.matrix.cells import Fault
 from tests.matrix.operator import RETAIN, SENDING, Operator, Play
 from tests.matrix.points import Place, Scene, Way
 
-TTL = 2.0
-
 
 @dataclass
 class Batch:
     """Cells that are struck together (F5): what stands still now, how many are still to come, and how often it struck."""
 
+    lease: float = 2.0
     standing: dict[int, float] = field(default_factory=dict)
     coming: int = 0
     strikes: int = 0
@@ -31,7 +30,7 @@ class Batch:
         if self.down:
             return False
         first = min(self.standing.values())
-        return len(self.standing) >= self.coming or time.monotonic() - first > TTL / 2
+        return len(self.standing) >= self.coming or time.monotonic() - first > self.lease / 2
 
     def strike(self) -> list[int]:
         """Strike what stands still now; whoever comes later is struck another time."""
@@ -179,7 +178,7 @@ class Player(Operator):
         yield
 
     def _f2(self, pid: int) -> Play[None]:
-        yield from self.pause(2 * TTL + self.cell.delay)
+        yield from self.pause(2 * self.stage.lease + self.cell.delay)
         self.stage.go_on(pid)
 
     def _f3(self, pid: int) -> Play[None]:

@@ -4,13 +4,16 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
+import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import psycopg
@@ -28,13 +31,33 @@ from tests.matrix.oracle import read_log
 from tests.matrix.store.base import session_name
 from tests.matrix.store.faults import RATE_FILE, STRIKES_FILE
 from tests.scenarios.test_random_kills import parent_of
+from tests.services import Services
 from tests.stack import Process, Stack
 from tests.waiting import wait_until
 
 WORKERS = 2
 POOL = 4
+QUICK_START = 0.5  # s in which a Python process starts on a machine that is not slow
 PATIENCE = 600.0  # s in which the processes of a slow machine answer
 EVERYTHING = frozenset({Role.OPERATOR, Role.APPROVER, Role.RECONCILER, Role.GOVERNANCE})
+
+
+TTL = "SIGNALBOX_LEASE_TTL_SECONDS"
+
+
+def stack_on(services: Services, database: str, folder: Path, *, least: float = 2.0) -> Stack:
+    """The processes' surroundings, with leases that fit the machine.
+
+    A lease lasts `least` seconds where a Python process starts at once, and longer where the machine is slow or shared, so that
+    a worker which gets its turn seldom keeps what it holds. A session that is frozen inside a transaction ends as soon.
+    """
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import django, celery, psycopg, rest_framework"], check=True)
+    lease = min(10.0, max(least, 2.0 * (time.monotonic() - began) / QUICK_START))
+    guards = f"-c lock_timeout=15s -c idle_in_transaction_session_timeout={lease * 1000:.0f}ms"
+    stack = Stack(services, f"{services.cluster.url(database)}&options={quote(guards)}", folder)
+    stack.environment[TTL] = f"{lease:.1f}"
+    return stack
 
 
 @dataclass
@@ -74,6 +97,11 @@ class Stage:
                 if running is not None:
                     running.child.collect()
                 self.single[name] = self.stack._start(program)
+
+    @property
+    def lease(self) -> float:
+        """How long a lease lasts, in seconds."""
+        return float(self.environment[TTL])
 
     @property
     def environment(self) -> dict[str, str]:
@@ -292,15 +320,15 @@ def _port(listener: socket.socket) -> int:
     return port
 
 
-def strangers() -> tuple[Person, Person]:
-    """Two tenants, each with one person who may do everything."""
-    first, second = (_person(f"tenant-{uuid4().hex[:8]}") for _ in range(2))
+def strangers(roles: Collection[Role] = EVERYTHING) -> tuple[Person, Person]:
+    """Two tenants, each with one person who may do everything, or what these roles may."""
+    first, second = (_person(f"tenant-{uuid4().hex[:8]}", roles) for _ in range(2))
     return first, second
 
 
-def _person(name: str) -> Person:
+def _person(name: str, roles: Collection[Role]) -> Person:
     tenant = tenant_create(slug=name, name=name)
-    member_set(tenant=tenant, username=name, password=None, roles=EVERYTHING)
+    member_set(tenant=tenant, username=name, password=None, roles=frozenset(roles))
     membership = Membership.objects.get(tenant=tenant, user__username=name)
     return Person(name, tenant.id, token_create(membership=membership, name="matrix"))
 

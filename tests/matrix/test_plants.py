@@ -3,9 +3,8 @@
 import inspect
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 from django.conf import settings
@@ -13,8 +12,10 @@ from django.db import connection
 from django.test import override_settings
 from pytest_django import DjangoDbBlocker
 
+from accounts.states import Role
 from approvals.models import Wait
 from runs import leases
+from runs import statements as run_statements
 from runtime import statements
 from tests.matrix.agents import Script
 from tests.matrix.cells import undisturbed
@@ -25,14 +26,13 @@ from tests.matrix.invariants import check
 from tests.matrix.operator import SENDING, TICK, Play
 from tests.matrix.plants import PLANTS, UNGUARDED, Plant
 from tests.matrix.play import Player
-from tests.matrix.stage import Stage, running_stage, strangers
+from tests.matrix.stage import Stage, running_stage, stack_on, strangers
 from tests.matrix.turns import take_turns
-from tests.scenarios.conftest import FROZEN_SESSIONS
 from tests.services import TEMPLATE, Services, using_database
-from tests.stack import Stack
 
 pytestmark = [pytest.mark.matrix]
 DATABASE = "plants"
+TRIES = 3  # of a scene
 MOMENT = 1.0  # s in which what was let go writes what it has
 ONCE: Script = [[("once", "subject", "ok")]]
 AGAIN: Script = [[("again", "subject", "ok")]]
@@ -123,6 +123,13 @@ SCENES: dict[str, tuple[Script, Callable[[Player], Play[None]]]] = {
     "leaves-out-audit": (ONCE, undisturbed_run),
     "any-tenant": (ONCE, read_twice),
     "stale-view": (ONCE, read_twice),
+    "stale-receipt": (ONCE, read_twice),
+    "same-fence": (ONCE, undisturbed_run),
+    "no-effect-row": (ONCE, undisturbed_run),
+    "sends-twice": (LOOK, undisturbed_run),
+    "mixes-up": (ONCE, undisturbed_run),
+    "another-name": (ONCE, undisturbed_run),
+    "anybody-decides": (ONCE, decided("APPROVE")),
 }
 
 
@@ -135,7 +142,7 @@ def unguarded_stage(
 ) -> Iterator[Stage]:
     services.cluster.create_database(DATABASE, template=TEMPLATE)
     folder: Path = tmp_path_factory.mktemp("plants")
-    stack = Stack(services, f"{services.cluster.url(DATABASE)}&options={quote(FROZEN_SESSIONS)}", folder)
+    stack = stack_on(services, DATABASE, folder, least=6.0)  # people act while a worker stands still
     stack.environment[WANTED] = "1"
     told = override_settings(LIVE_HINTS=False, TRACE=False, AGENTS=[*settings.AGENTS, "tests.matrix.agents.Matrix"])
     try:
@@ -154,17 +161,33 @@ Broken = dict[tuple[str, bool], dict[str, list[str]]]
 
 @pytest.fixture(scope="module")
 def broken(unguarded_stage: Stage) -> Broken:
-    """What the checker finds for each scene, with and without its bug."""
-    stage, people, players = unguarded_stage, dict[tuple[str, bool], tuple[Person, Person]](), []
-    for name, (script, scene) in SCENES.items():
-        for planted in (True, False):
-            people[name, planted] = strangers()
-            player = Player(stage, undisturbed(script), people=people[name, planted])
-            if planted:
-                stage.plant(name, player.about, player.at_the_web)
-            players.append((player, scene(player)))
+    """What the checker finds for each scene, with and without its bug.
+
+    A scene that a slow machine has not brought about (a lease was over before the bug could strike) is played again.
+    """
+    every = [(plant.name, planted) for plant in PLANTS for planted in (True, False)]
+    found = played(unguarded_stage, every)
+    caught_by = {plant.name: plant.caught_by for plant in PLANTS}
+    for _ in range(TRIES - 1):
+        missed = [(name, planted) for name, planted in every if planted and caught_by[name] not in found[name, True]]
+        found |= played(unguarded_stage, missed)
+    return found
+
+
+def played(stage: Stage, chosen: Sequence[tuple[str, bool]]) -> Broken:
+    """Play scenes side by side, each in tenants of its own, and check what each has left."""
+    people: dict[tuple[str, bool], tuple[Person, Person]] = {}
+    players: list[tuple[Player, Play[None]]] = []
+    for name, planted in chosen:
+        script, scene = SCENES[name]
+        people[name, planted] = strangers({Role.OPERATOR}) if name == "anybody-decides" else strangers()
+        player = Player(stage, undisturbed(script), people=people[name, planted])
+        if planted:
+            stage.plant(name, player.about, player.at_the_web)
+        players.append((player, scene(player)))
     stuck = take_turns(stage, players, width=6, tick=lambda: _never.wait(TICK))
-    assert not [player for player in stuck if people_of(player) in {people[name, False] for name in SCENES}], stuck
+    unplanted = [pair for (_, planted), pair in people.items() if not planted]
+    assert not [player.played.wrong for player in stuck if people_of(player) in unplanted]
     stage.wait_idle()
     return {of: check(history(stage, pair)) for of, pair in people.items()}
 
@@ -187,7 +210,7 @@ def test_every_invariant_is_broken_by_a_plant() -> None:
 
 
 def test_every_text_that_a_plant_replaces_is_in_the_product() -> None:
-    texts = [text for text in vars(statements).values() if isinstance(text, str)]
+    texts = [text for parts in (statements, run_statements) for text in vars(parts).values() if isinstance(text, str)]
     texts.append("".join(re.findall(r'"([^"]*)"', inspect.getsource(leases))))
     replaced = {old for plant in PLANTS for old, _ in plant.sql}
     assert {old for old in replaced if not any(old in text for text in texts)} == set()

@@ -27,7 +27,7 @@ def play_all(stage: Stage, cells: Sequence[Cell], tick: Callable[[], object]) ->
 
 
 def _play_batch(stage: Stage, cells: Sequence[Cell], width: int, tick: Callable[[], object]) -> list[Played]:
-    batch = Batch(coming=len(cells))
+    batch = Batch(stage.lease, coming=len(cells))
     players = [Player(stage, cell, batch=batch) for cell in cells]
     try:
         take_turns(stage, [(player, player.play()) for player in players], width, tick)
