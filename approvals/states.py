@@ -34,6 +34,10 @@ WAIT_MOVES: Moves = [
 ]
 
 
+# What may reconnect a wait to its run: a person, its deadline, or an act that takes it back to ask anew.
+WAKES_A_WAIT = ("DECISION", "TIMER", "INTENT", "SUPERSEDED")
+
+
 class DecisionVerdict(StrEnum):
     APPROVE = "APPROVE"
     REJECT = "REJECT"

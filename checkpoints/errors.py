@@ -51,6 +51,12 @@ class SnapshotRefused(Refused):
     code = "SNAPSHOT_REFUSED"
 
 
+class OlderRevision(Refused):
+    """Nothing was changed. You named revision {seen}; a run goes on from its newest one only, which is {revision}. Any older one can be forked."""
+
+    code = "STALE_REVISION"
+
+
 class NoCheckpoint(Refused):
     """Nothing was changed. The run has no execution checkpoint, so there is no point to continue from; start a new run."""
 

@@ -22,6 +22,26 @@ class Phase(StrEnum):
     STOPPED = "STOPPED"
 
 
+class Stage(StrEnum):
+    """The three logical phases of the loop, and the end (A-053)."""
+
+    THINK = "THINK"
+    ACT = "ACT"
+    JUDGE = "JUDGE"
+    END = "END"
+
+
+def stage_of(phase: str) -> Stage:
+    """Which of them a phase belongs to."""
+    return _STAGES.get(phase, Stage.ACT)
+
+
+_STAGES: dict[str, Stage] = {
+    Phase.READY_TO_DECIDE: Stage.THINK,
+    Phase.READY_TO_VERIFY: Stage.JUDGE,
+    Phase.FINISHED: Stage.END,
+    Phase.STOPPED: Stage.END,
+}
 ENDED_PHASE = frozenset({"FINISHED", "STOPPED"})
 
 _NEXT: dict[str, tuple[str, ...]] = {
@@ -41,7 +61,7 @@ _NEXT: dict[str, tuple[str, ...]] = {
         "READY_TO_DECIDE",
         "READY_TO_VERIFY",
     ),
-    "AWAITING_APPROVAL": ("AWAITING_TOOL_RESULT", "READY_TO_DECIDE"),
+    "AWAITING_APPROVAL": ("AWAITING_TOOL_RESULT", "READY_TO_DECIDE", "DECISION_RECORDED"),
     "AWAITING_INPUT": ("READY_TO_DECIDE",),
     "AWAITING_TOOL_RESULT": ("TOOL_RESULT_RECORDED", "READY_TO_DECIDE", "AWAITING_APPROVAL"),
     "TOOL_RESULT_RECORDED": (

@@ -17,6 +17,7 @@ from runs.models import (
     AgentVersion,
     Artifact,
     Budget,
+    BudgetEntry,
     ControlRequest,
     MemoryItem,
     Message,
@@ -261,6 +262,14 @@ def open_pause(run: Run) -> ControlRequest | None:
 def latest_stop(run: Run) -> ControlRequest | None:
     """The newest stop of a run, open or settled."""
     return ControlRequest.objects.filter(run=run, kind="STOP").order_by("-accepted_at").first()
+
+
+def budget_entries(receipt_ids: Collection[UUID]) -> dict[UUID, list[BudgetEntry]]:
+    """The movements of the budget for each of these receipts, in the order of their attempts."""
+    entries: dict[UUID, list[BudgetEntry]] = {}
+    for entry in BudgetEntry.objects.filter(receipt_id__in=receipt_ids).order_by("attempt_no", "at", "kind"):
+        entries.setdefault(entry.receipt_id, []).append(entry)
+    return entries
 
 
 def refused_before(run: Run, kind: RefusalKind, evidence_digest: str) -> bool:

@@ -42,6 +42,12 @@ class GoalBody(ReasonBody):
     goal = Text()
 
 
+class ResumeBody(ReasonBody):
+    """Why; and the revision that the person means to go on from, where they name one. Only the newest is gone on from."""
+
+    revision = Whole(required=False)
+
+
 class CapBody(ReasonBody):
     """The unit, its new cap, and why."""
 
@@ -83,10 +89,10 @@ class RunPause(_Act):
 class RunResume(_Act):
     """Another try of a held run."""
 
-    @operation("runs_resume", RunDetail, body=ReasonBody, **_ON_RUN)
+    @operation("runs_resume", RunDetail, body=ResumeBody, **_ON_RUN)
     def post(self, request: Request, id: UUID) -> Response:
         """Queue a run that is held for a cause that may be gone; or, while a pause is open, take back the pause."""
-        return self.done(id, run_resume, **read(ReasonBody, request.data))
+        return self.done(id, run_resume, **read(ResumeBody, request.data))
 
 
 class RunSettle(_Act):

@@ -11,6 +11,7 @@ from console.records import records_of
 from console.records.reports import ReportVersionRecord, ReportVersionSummary, version_rows
 from receipts.models import ReportVersion
 from receipts.selectors import access_report
+from receipts.states import PublicationStatus
 from runs.selectors import access_run
 
 
@@ -42,6 +43,20 @@ class OneReportVersion(ApiView):
         """The version with its Markdown body and the calls that its numbers came from."""
         report = access_report(actor=self.actor, id=id)
         found = version_rows(ReportVersion.objects.filter(report=report, version_no=version)).first()
+        if found is None:
+            raise NotFound
+        return Response(ReportVersionRecord(found).data)
+
+
+class CurrentReportVersion(ApiView):
+    """The edition that one can read now."""
+
+    @operation("reports_current", ReportVersionRecord)
+    def get(self, request: Request, id: UUID) -> Response:
+        """The newest version that is published anywhere, whatever has become of its run."""
+        versions = version_rows(ReportVersion.objects.filter(report=access_report(actor=self.actor, id=id)))
+        published = versions.filter(publications__status=PublicationStatus.PUBLISHED)
+        found = published.order_by("-version_no").first()
         if found is None:
             raise NotFound
         return Response(ReportVersionRecord(found).data)

@@ -79,6 +79,7 @@ urlpatterns = [
     path("calls/<uuid:id>/", calls.OneCall.as_view(), name="call"),
     path("calls/<uuid:id>/reconcile/", calls.CallVerdict.as_view(), name="call-reconcile"),
     path("reports/<uuid:id>/", reports.ReportVersions.as_view(), name="report"),
+    path("reports/<uuid:id>/current/", reports.CurrentReportVersion.as_view(), name="report-current"),
     path("reports/<uuid:id>/versions/<int:version>/", reports.OneReportVersion.as_view(), name="report-version"),
     path("calls/<uuid:id>/repeat/", calls.CallRepeat.as_view(), name="call-repeat"),
     path("calls/<uuid:id>/contradict/", contradictions.CallContradiction.as_view(), name="call-contradict"),

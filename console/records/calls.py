@@ -7,12 +7,15 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.codec import BodyChanged
+from console.records import records_of
+from console.records.budgets import MovementRecord, settled
 from console.records.contradictions import ContradictionRecord
 from receipts.models import Attempt, Contradiction, Effect, Publication, Reconciliation, Result, ToolCall
 from receipts.selectors import call_arguments, late_answers, result_bytes
 from receipts.states import AttemptOutcome, CallStatus, EffectClass, FollowUp, PublicationStatus, ResultSource, Verdict
 from runs.canonical import digest, parse
-from runs.models import Refusal
+from runs.models import BudgetEntry, Refusal
+from runs.selectors import budget_entries
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any] | None:
@@ -137,15 +140,42 @@ class LateRecord(serializers.Serializer[Refusal]):
 
 
 class CallDetail(CallRecord):
-    """A call with its tries, its result and effect, and every verdict on it."""
+    """A call with its tries, its result and effect, and every verdict on it.
+
+    Three questions apart (A-065): was it `sent`; is its `outcome` NONE (never sent, or closed before), KNOWN or UNKNOWN; is
+    what it reserved of the budget `settled`.
+    """
 
     tries = AttemptRecord(many=True)
     result = ResultRecord(allow_null=True)
     effect = EffectRecord(allow_null=True)
     publication = PublicationRecord(allow_null=True)
     verdicts = VerdictRecord(source="reconciliations", many=True)
+    sent = serializers.SerializerMethodField()
+    outcome = serializers.SerializerMethodField()
+    settled = serializers.SerializerMethodField()
+    budget = serializers.SerializerMethodField()
     late_answers = serializers.SerializerMethodField()
     contradictions = ContradictionRecord(many=True)
+
+    def get_sent(self, call: ToolCall) -> bool:
+        return call.attempts > 0
+
+    @extend_schema_field(serializers.ChoiceField(choices=["NONE", "KNOWN", "UNKNOWN"]))
+    def get_outcome(self, call: ToolCall) -> str:
+        if call.status in (CallStatus.DISPATCHED, CallStatus.UNCERTAIN):
+            return "UNKNOWN"
+        return "KNOWN" if hasattr(call, "result") else "NONE"
+
+    def get_settled(self, call: ToolCall) -> bool:
+        return settled(self._moved(call))
+
+    @extend_schema_field(MovementRecord(many=True))
+    def get_budget(self, call: ToolCall) -> list[dict[str, Any]]:
+        return records_of(MovementRecord, self._moved(call))
+
+    def _moved(self, call: ToolCall) -> list[BudgetEntry]:
+        return budget_entries([call.id]).get(call.id, [])
 
     @extend_schema_field(LateRecord(many=True))
     def get_late_answers(self, call: ToolCall) -> list[dict[str, Any]]:

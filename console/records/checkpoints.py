@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.errors import Refused
@@ -13,7 +14,7 @@ from accounts.states import Actor
 from checkpoints.errors import Purged, Unreadable, unreadable_refusal
 from checkpoints.models import Checkpoint
 from checkpoints.selectors import Difference, access_checkpoint, checkpoint_view, snapshot_diff
-from checkpoints.states import Phase, Trigger
+from checkpoints.states import Phase, Stage, Trigger, stage_of
 from runs.models import Run
 
 
@@ -33,6 +34,7 @@ class CheckpointRecord(serializers.Serializer[Any]):
     parent_digest = serializers.CharField(allow_null=True)
     format_version = serializers.IntegerField()
     phase = serializers.ChoiceField(choices=list(Phase))
+    stage = serializers.SerializerMethodField()
     next_node = serializers.CharField()
     trigger = serializers.ChoiceField(choices=list(Trigger))
     fence = serializers.IntegerField()
@@ -40,6 +42,10 @@ class CheckpointRecord(serializers.Serializer[Any]):
     body_bytes = serializers.IntegerField()
     created_at = serializers.DateTimeField()
     purged_at = serializers.DateTimeField(allow_null=True)
+
+    @extend_schema_field(serializers.ChoiceField(choices=list(Stage)))
+    def get_stage(self, checkpoint: Checkpoint) -> str:
+        return stage_of(checkpoint.phase)
 
     def get_is_head(self, checkpoint: Checkpoint) -> bool:
         return checkpoint.run.head.revision == checkpoint.revision

@@ -3,10 +3,11 @@
 from typing import Any
 
 from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from approvals.models import Decision, Wait
-from approvals.states import DecisionVerdict, WaitStatus
+from approvals.states import LIVE_WAIT, WAKES_A_WAIT, DecisionVerdict, WaitStatus
 from console.records.calls import arguments_of
 from receipts.states import EffectClass
 
@@ -38,7 +39,9 @@ class WaitSummary(serializers.Serializer[Wait]):
 
 
 class WaitRecord(WaitSummary):
-    """A wait with everything that one decides by. `arguments` is null if the stored bytes lost their digest."""
+    """A wait with everything that one decides by. `arguments` is null if the stored bytes lost their digest. `wakes_by`:
+    what may reconnect it to its run, at the revision and digest that it is bound to.
+    """
 
     run = serializers.UUIDField(source="run_id")
     run_title = serializers.CharField(source="run.title")
@@ -51,8 +54,13 @@ class WaitRecord(WaitSummary):
     opened_at = serializers.DateTimeField()
     valid_until = serializers.DateTimeField(allow_null=True)
     closed_at = serializers.DateTimeField(allow_null=True)
+    wakes_by = serializers.SerializerMethodField()
     closed_because = serializers.CharField(source="status_reason")
     decision = DecisionRecord(allow_null=True)
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_wakes_by(self, wait: Wait) -> list[str]:
+        return list(WAKES_A_WAIT) if wait.status in LIVE_WAIT else []
 
     def get_arguments(self, wait: Wait) -> dict[str, Any] | None:
         return arguments_of(wait.tool_call)

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from checkpoints.states import stage_of
 from console.pages import room, signs, text, times, words
 from console.pages.arguments import ArgumentRow, argument_rows
 from console.pages.inbox.items import inbox_counts
@@ -138,6 +139,12 @@ def closing_words(closing: str) -> str:
 def phase_words(phase: str) -> str:
     """A phase of the loop in words."""
     return words.PHASE[phase]
+
+
+@register.filter
+def stage_words(phase: str) -> str:
+    """Which logical phase of the loop a phase belongs to."""
+    return stage_of(phase).lower()
 
 
 @register.filter

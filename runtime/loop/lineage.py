@@ -75,6 +75,11 @@ def claimed_elsewhere(session: Session, claimed: ClaimedElsewhere) -> bool:
     return True  # it gave the claim up meanwhile: the next step tries again
 
 
+def is_held_elsewhere(claimed: ClaimedElsewhere) -> bool:
+    """Whether the call that has the claim may still happen, or nobody knows whether it did."""
+    return _still_holds(claimed.holder)
+
+
 def _reuse(session: Session, call: Any, other: Any) -> bool:
     """One commit: call SUCCEEDED with no attempt, result REUSED, obligation, and the result in the head."""
     with held_run(session.holding) as (run, stopping):
@@ -88,8 +93,7 @@ def _reuse(session: Session, call: Any, other: Any) -> bool:
             )
             contract = session.snapshot.contract
             now = contract_now(run_id=run.id, goal=contract.goal, version=contract.version)
-            phase = Phase(session.snapshot.phase)
-            snapshot = session.next_snapshot(phase, node="route", results=(ref,), contract=now)
+            snapshot = session.next_snapshot(_phase_after(session), node="route", results=(ref,), contract=now)
             prepared = session.prepared(snapshot, Trigger.AFTER_EFFECT)
             saved(snapshot_save(prepared, fence=session.holding.fence))
     if stopping:
@@ -99,6 +103,12 @@ def _reuse(session: Session, call: Any, other: Any) -> bool:
     session.results.append(prior_result(call_now(id=call.id), result_bytes(result)))
     session.reread()
     return True
+
+
+def _phase_after(session: Session) -> Phase:
+    """The phase in which the others of the turn are looked at again. No wait is live then: nobody is asked any more."""
+    phase = Phase(session.snapshot.phase)
+    return Phase.DECISION_RECORDED if phase == Phase.AWAITING_APPROVAL else phase
 
 
 def _refuse(session: Session, call: Any) -> bool:

@@ -19,7 +19,7 @@ from runtime import guards
 from runtime.ending import held_run, stop, worker
 from runtime.facts import bound_tool, refresh
 from runtime.loop.dispatch import Going, dispatch_first, prepare_effects
-from runtime.loop.lineage import ClaimedElsewhere, claimed_elsewhere
+from runtime.loop.lineage import ClaimedElsewhere, claimed_elsewhere, is_held_elsewhere
 from runtime.loop.think import think
 from runtime.loop.unsaved import catch_up, record_unbindable, refuse_unbindable
 from runtime.registry import tool_of
@@ -57,15 +57,24 @@ def unsent(session: Session) -> list[Any]:
 
 
 def route_calls(session: Session, calls: Sequence[Any]) -> bool:
-    """Ask the policy about each call and do what it says. One whose intent another run of the lineage has claimed is seen
-    to first; the next step looks at the others again. So it does where facts have lapsed that one of them rests on.
+    """Ask the policy about each call and do what it says. Where facts have lapsed that one of them rests on, that is seen to
+    first, and the next step looks at the others again.
     """
-    if refresh(session):
-        return True
+    return refresh(session) or _but_for_held(session, calls)
+
+
+def _but_for_held(session: Session, calls: Sequence[Any]) -> bool:
+    """A call whose intent another run of the lineage has claimed is answered from what came of it there. One that may still
+    happen there, or of which nobody knows, keeps no other from going: the run is held when only such calls are left.
+    """
     try:
         return _by_policy(session, calls)
-    except ClaimedElsewhere as claimed:
-        return claimed_elsewhere(session, claimed)
+    except ClaimedElsewhere as found:
+        claimed = found
+    others = [call for call in calls if call.id != claimed.call.id]
+    if others and is_held_elsewhere(claimed):
+        return _but_for_held(session, others)
+    return claimed_elsewhere(session, claimed)
 
 
 def _by_policy(session: Session, calls: Sequence[Any]) -> bool:

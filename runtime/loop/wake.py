@@ -10,6 +10,7 @@ from approvals.services import arguments_intact
 from approvals.states import WaitStatus
 from checkpoints.services import head_lock, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
+from receipts.states import CallStatus
 from runs.faults import reach
 from runs.states import RefusalKind, RunStatus, WakeupCause
 from runs.wakeups import wakeups_consume
@@ -38,13 +39,22 @@ def wake(session: Session) -> bool:
         return False
     approved = [(call, wait) for call, wait in asked if wait.status == WaitStatus.APPROVED]
     refused = [_not_going(call, wait) for call, wait in asked if wait.status in _REFUSED]
-    if len(approved) + len(refused) < len(calls):
+    if _is_void(calls, approved, refused):
         return _ask_afresh(session, calls, refused)
     for call, _ in approved:
         failed = _changed(call)
         if failed is not None:
             return guards.hold(session, failed)
     return _go(session, approved, refused) if approved else _refuse_all(session, refused)
+
+
+def _is_void(calls: list[Any], approved: list[Asked], refused: list[NotGoing]) -> bool:
+    """Whether some wait was superseded or voided, or what is left was never asked about: a call that a person wrote, or one
+    that another run of the lineage has held. The latter keeps nothing that was approved.
+    """
+    asked = [call for call in calls if call.status == CallStatus.AWAITING_APPROVAL]
+    decided = len(approved) + len(refused)
+    return decided < len(asked) or (not approved and decided < len(calls))
 
 
 def _not_going(call: Any, wait: Any) -> NotGoing:
@@ -85,7 +95,7 @@ def _void(session: Session, failed: guards.Failed) -> bool:
 
 
 def _ask_afresh(session: Session, calls: list[Any], refused: list[NotGoing]) -> bool:
-    """Some waits were superseded or voided: what was refused meanwhile is closed, the rest goes to policy again."""
+    """What was refused is closed, the rest goes to policy: again, or for the first time."""
     if refused:
         with held_run(session.holding):
             for item in refused:

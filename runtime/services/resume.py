@@ -7,8 +7,8 @@ from django.db import transaction
 
 from accounts.errors import Refused
 from accounts.states import Actor, Permission
-from checkpoints.errors import NoCheckpoint
-from checkpoints.selectors import has_head
+from checkpoints.errors import NoCheckpoint, OlderRevision
+from checkpoints.selectors import has_head, head_of
 from runs.canonical import digest
 from runs.errors import NothingToResume
 from runs.leases import lease_lock_any
@@ -44,26 +44,29 @@ class Resumed:
     pause_id: UUID | None = None
 
 
-def run_resume(*, actor: Actor, run_id: UUID, reason: str) -> Resumed | Refused:
+def run_resume(*, actor: Actor, run_id: UUID, reason: str, revision: int | None = None) -> Resumed | Refused:
     """Try a held run again: after a refused resume, with as many takeovers as it had, or after a pause. Raises NotFound.
 
     While a pause is open, this takes back the pause only (ruling 32), whether it has been adopted or not, and
-    then what has followed from it for the run's children.
+    then what has followed from it for the run's children. `revision`, where it is given, is the one that the person means
+    to go on from: only the head is (A-035).
     """
     access_run(actor=actor, id=run_id)
     with transaction.atomic():
-        outcome = _resume(actor, run_id, reason.strip())
+        outcome = _resume(actor, run_id, reason.strip(), revision)
     if isinstance(outcome, Resumed) and outcome.pause_id is not None:
         children_resume(actor, outcome.pause_id, reason.strip())
     return audited(outcome, actor, "run.resume", "run", run_id)
 
 
-def _resume(actor: Actor, run_id: UUID, reason: str) -> Resumed | Refused:
+def _resume(actor: Actor, run_id: UUID, reason: str, revision: int | None) -> Resumed | Refused:
     refused = act_refusal(actor, Permission.RESUME, reason)
     if refused is not None:
         return refused
     lease = lease_lock_any(run_id)
     run = run_lock(run_id)
+    if revision is not None and has_head(run_id) and head_of(run_id).revision != revision:
+        return OlderRevision({"seen": revision, "revision": head_of(run_id).revision})
     paused = open_pause(run)
     if paused is not None:
         pause_take_back(actor, run, paused, reason)

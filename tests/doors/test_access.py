@@ -131,6 +131,7 @@ ROUTES = {
     "api:run-budget": Route("api", "run", BUDGET),
     "api:run-continue": Route("api", "run", SUCCEED),
     "api:run-replay": Route("api", "run"),
+    "api:report-current": Route("api", "report"),
     "api:run-recovery": Route("api", "run"),
     "api:run-trace": Route("api", "run"),
     "api:run-transitions": Route("api", "run"),

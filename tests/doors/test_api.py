@@ -81,6 +81,7 @@ def test_a_wait_says_everything_that_one_decides_by(doors: Doors, waiting: Wait)
     assert record["tool"] == "publish_report" and record["arguments"]["channel"] == "wiki"
     assert record["deadline"].endswith("Z") and record["decision"] is None
     assert "Rule 4" in record["why"]
+    assert record["wakes_by"] == ["DECISION", "TIMER", "INTENT", "SUPERSEDED"] and record["author"] is None
 
 
 def test_a_call_of_unknown_outcome_shows_its_try(doors: Doors, unknown: ToolCall) -> None:
@@ -90,6 +91,20 @@ def test_a_call_of_unknown_outcome_shows_its_try(doors: Doors, unknown: ToolCall
     assert [one["outcome"] for one in record["tries"]] == ["NO_RESPONSE"]
     assert record["result"] is None and record["verdicts"] == []
     assert record["publication"]["status"] == "UNCERTAIN"
+    assert (record["sent"], record["outcome"], record["settled"]) == (True, "UNKNOWN", False)
+    assert [one["kind"] for one in record["budget"]] == ["RESERVE", "HOLD_UNKNOWN"]
+
+
+def test_a_call_answers_whether_it_was_sent_is_known_and_is_settled(
+    doors: Doors, completed: Run, waiting: Wait
+) -> None:
+    """A-065."""
+    done = ToolCall.objects.filter(run=completed).latest("ordinal")
+    record = doors.api("GET", f"/calls/{done.id}/").json()
+    assert (record["sent"], record["outcome"], record["settled"]) == (True, "KNOWN", True)
+    assert record["budget"][-1]["amounts"]["tool_calls"] == 1
+    record = doors.api("GET", f"/calls/{waiting.tool_call_id}/").json()
+    assert (record["sent"], record["outcome"], record["settled"], record["budget"]) == (False, "NONE", True, [])
 
 
 def test_changed_argument_bytes_are_not_shown(doors: Doors) -> None:
@@ -105,6 +120,7 @@ def test_checkpoints_are_listed_shown_and_compared(doors: Doors, completed: Run)
     listed = doors.api("GET", base).json()["results"]
     assert [one["revision"] for one in listed] == list(range(1, len(listed) + 1))
     assert [one["is_head"] for one in listed] == [False] * (len(listed) - 1) + [True]
+    assert {one["stage"] for one in listed} == {"THINK", "ACT", "JUDGE", "END"}
     shown = doors.api("GET", f"{base}2/").json()
     assert shown["digest"] == listed[1]["digest"] and shown["body"]["revision"] == 2
     assert shown["body"]["parent_digest"] == listed[0]["digest"]
@@ -135,6 +151,18 @@ def test_a_report_is_read_version_by_version(doors: Doors, completed: Run) -> No
     second = doors.api("GET", f"/reports/{report}/versions/2/").json()
     assert "45" in second["body"] and second["sources"]
     assert problem(doors.api("GET", f"/reports/{report}/versions/3/"), 404, "NOT_FOUND")
+    assert doors.api("GET", f"/reports/{report}/current/").json() == second
+
+
+def test_the_edition_that_one_can_read_now_is_the_published_one(doors: Doors) -> None:
+    """A-066: the second version is drafted and not published yet."""
+    waiting = doors.waiting()
+    versions = doors.api("GET", f"/runs/{waiting.run_id}/reports/").json()
+    report = versions[0]["report"]
+    assert [one["version"] for one in versions] == [1, 2]
+    assert doors.api("GET", f"/reports/{report}/current/").json()["version"] == 1
+    doors.api("POST", f"/runs/{waiting.run_id}/stop/", {"reason": "not today"})
+    assert doors.api("GET", f"/reports/{report}/current/").json()["version"] == 1
 
 
 def test_an_input_is_read_back_byte_for_byte(doors: Doors, completed: Run) -> None:
@@ -350,6 +378,14 @@ def test_a_cap_is_raised_and_what_has_none_is_said_to_have_none(doors: Doors, wa
     assert (caps["tokens"], caps["usd_micros"]) == (9_000_000, None)
     problem(doors.api("POST", path, {"unit": "usd_micros", "cap": 5, "reason": "more"}), 409, "NO_CAP")
     assert problem(doors.api("POST", path, {"unit": "pounds", "cap": 5, "reason": "x"}), 400, "INVALID")
+
+
+def test_a_run_is_resumed_from_its_newest_revision_only(doors: Doors, waiting: Wait) -> None:
+    """A-035."""
+    path, newest = f"/runs/{waiting.run_id}/resume/", waiting.checkpoint_revision
+    older = doors.api("POST", path, {"reason": "go on", "revision": newest - 1})
+    assert problem(older, 409, "STALE_REVISION")["facts"] == {"seen": newest - 1, "revision": newest}
+    problem(doors.api("POST", path, {"reason": "go on", "revision": newest}), 409, "NOTHING_TO_RESUME")
 
 
 def test_only_a_held_run_is_resumed(doors: Doors, waiting: Wait) -> None:

@@ -1,4 +1,4 @@
-"""docs/state-machines.md has one sentence for every legal move, and none for a move that does not exist."""
+"""docs/state-machines.md has one sentence for every legal move and none for another; docs/interruptions.md names tests that exist."""
 
 import re
 from pathlib import Path
@@ -43,3 +43,19 @@ def sections() -> dict[str, list[tuple[str, str]]]:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_move_of_a_machine_has_exactly_one_sentence(machine: str) -> None:
     assert sorted(sections()[machine]) == sorted(MACHINES[machine])
+
+
+# ── tests that a page names ──────────────────────────────────────────────────
+
+TESTS = Path(__file__).resolve().parents[1]
+NAMED = re.compile(r"`([a-z_/0-9]+\.py)::(test_\w+)`")
+SOURCES, DUTIES = 8, 9
+
+
+def test_every_test_that_the_page_of_interruptions_names_exists() -> None:
+    """D-002, D-096: a row without a test that shows it would be a promise."""
+    rows = [line for line in (PAGE.parent / "interruptions.md").read_text().splitlines() if line.startswith("| ")]
+    proved = [row for row in rows if NAMED.search(row)]
+    assert len(proved) == SOURCES + DUTIES
+    for file, test in NAMED.findall("\n".join(proved)):
+        assert f"def {test}(" in (TESTS / file).read_text(), f"{file}::{test}"

@@ -101,7 +101,10 @@ class Command(Noun):
         awaiting.add_argument("--timeout", type=seconds, default=AWAIT_SECONDS, help="in seconds (%(default)s)")
         self._add_act("stop", self.stop, "Stop a run: nothing new is dispatched from here on.")
         self._add_act("pause", self.pause, "Pause a run: nothing new is dispatched until somebody resumes it.")
-        self._add_act("resume", self.resume, "Try a held run again, or take back a pause.")
+        resuming = self._add_act("resume", self.resume, "Try a held run again, or take back a pause.")
+        resuming.add_argument(
+            "--revision", type=int, help="the newest revision that you saw; refused if there is a newer one"
+        )
         self._add_act("settle", self.settle, "End a run that no worker holds, by what is known.")
         revising = self._add_act("revise-goal", self.revise_goal, "Revise the goal of a run that no worker holds.")
         revising.add_argument("--goal", required=True, help="the new goal, in words")
@@ -201,7 +204,7 @@ class Command(Noun):
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
 
     def resume(self, asked: Asked) -> Shown | Refused:
-        outcome = run_resume(actor=asked.actor, run_id=asked["id"], reason=asked["reason"])
+        outcome = run_resume(actor=asked.actor, run_id=asked["id"], reason=asked["reason"], revision=asked["revision"])
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
 
     def settle(self, asked: Asked) -> Shown | Refused:
