@@ -144,6 +144,35 @@ def verified_body(checkpoint: Checkpoint) -> bytes:
     return plain
 
 
+@dataclass(frozen=True)
+class Walked:
+    """A chain of revisions that holds, from the first one to the head. The bodies of `purged` of them are gone by policy."""
+
+    revisions: int
+    purged: int
+
+
+def chain_verify(run: Run) -> Walked:
+    """Walk every revision of a run: numbers without a gap, each naming the digest of the one before, each body with its
+    digest, and the head the newest (D-004). Raises Unreadable naming the first that breaks it.
+    """
+    before: Checkpoint | None = None
+    purged = 0
+    for checkpoint in Checkpoint.objects.filter(run=run).order_by("revision").iterator():
+        number, digest = (before.revision + 1, before.digest) if before else (1, None)
+        if (checkpoint.revision, checkpoint.parent_digest) != (number, digest):
+            raise Unreadable("DIGEST_MISMATCH", _named(checkpoint, f"it does not continue revision {number - 1}"))
+        try:
+            verified_body(checkpoint)
+        except Purged:
+            purged += 1
+        before = checkpoint
+    head = Head.objects.get(run=run)
+    if before is None or (head.revision, head.digest) != (before.revision, before.digest):
+        raise Unreadable("DIGEST_MISMATCH", f"the head names revision {head.revision}, which is not the newest one")
+    return Walked(before.revision, purged)
+
+
 def _stored_bytes(checkpoint: Checkpoint) -> bytes:
     if checkpoint.body is None:
         raise Unreadable("MISSING_REF", _named(checkpoint, "it is rebuilt from a body that was purged"))

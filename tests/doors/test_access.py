@@ -227,6 +227,7 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("checkpoints", "list"): Verb("run"),
     ("checkpoints", "show"): Verb("checkpoint"),
     ("checkpoints", "export"): Verb("checkpoint"),
+    ("checkpoints", "verify"): Verb("run"),
     ("checkpoints", "diff"): Verb("difference"),
     ("reports", "show"): Verb("run of a report"),
     ("calls", "repeat"): Verb("call", ("--reason", " "), Permission.REVISE),

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import transaction
 
 from approvals.models import Wait
 from checkpoints.models import Checkpoint
@@ -17,6 +18,7 @@ from runs.models import Refusal, Run, RunTransition
 from runtime.services import SuccessorRequest, run_fork
 from tests.doors.test_api import problem
 from tests.doors.world import OPERATOR, Doors, manage, person
+from tests.engine.engine import sql
 
 
 def listed(doors: Doors, run_id: UUID, name: str) -> list[dict[str, Any]]:
@@ -124,6 +126,32 @@ def test_the_revision_of_a_moment_is_found(doors: Doors, completed: Run) -> None
         ran = manage("checkpoints", "list", completed.id, "--at", moment, "--as", OPERATOR, "--json")
         assert [one["revision"] for one in ran.json] == wanted
     problem(doors.api("GET", f"{base}?at=soon"), 400, "INVALID")
+
+
+BREAKS = {
+    "a changed body": "UPDATE checkpoints_checkpoint SET body = body || '\\x00'::bytea WHERE run_id = %s AND revision = 2",
+    "another parent": "UPDATE checkpoints_checkpoint SET parent_digest = repeat('a', 64) WHERE run_id = %s AND revision = 3",
+    "another digest": "UPDATE checkpoints_checkpoint SET digest = repeat('b', 64) WHERE run_id = %s AND revision = 4",
+    "a missing revision": "DELETE FROM checkpoints_checkpoint WHERE run_id = %s AND revision = 3",
+    "an older head": "UPDATE checkpoints_head SET revision = revision - 1 WHERE run_id = %s",
+}
+
+
+def test_a_whole_chain_is_walked(doors: Doors, completed: Run) -> None:
+    """D-004."""
+    ran = manage("checkpoints", "verify", completed.id, "--as", OPERATOR, "--json")
+    assert ran.json == {"revisions": Checkpoint.objects.filter(run=completed).count(), "purged": 0, "whole": True}
+
+
+@pytest.mark.parametrize("broken", BREAKS)
+def test_a_chain_that_does_not_hold_is_named(doors: Doors, waiting: Wait, broken: str) -> None:
+    with transaction.atomic():
+        sql("SET LOCAL session_replication_role = replica")
+        sql(BREAKS[broken], waiting.run_id)
+        ran = manage("checkpoints", "verify", waiting.run_id, "--as", OPERATOR, "--json")
+        transaction.set_rollback(True)
+    assert (ran.code, ran.json["error"]["code"]) == (1, "CHAIN_BROKEN")
+    assert manage("checkpoints", "verify", waiting.run_id, "--as", OPERATOR).code == 0
 
 
 # ── the key of a call ────────────────────────────────────────────────────────

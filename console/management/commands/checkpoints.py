@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from accounts.errors import Refused
+from checkpoints.errors import Unreadable
+from checkpoints.selectors import chain_verify
 from console.management.noun import Asked, Noun, Shown, clock, document, facts, shown, table
 from console.records import records_of
 from console.records.checkpoints import (
@@ -33,8 +35,14 @@ def moment(text: str) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
+class ChainUnreadable(Refused):
+    """The chain of revisions does not hold ({kind}): {found}."""
+
+    code = "CHAIN_BROKEN"
+
+
 class Command(Noun):
-    help = "Checkpoints: list, show, export, diff."
+    help = "Checkpoints: list, show, export, verify, diff."
     noun: ClassVar[str] = "checkpoint"
 
     def add_verbs(self) -> None:
@@ -47,6 +55,8 @@ class Command(Noun):
         exporting = self.verb("export", self.export, "One revision as a document for other systems.")
         exporting.add_argument("run", type=UUID)
         exporting.add_argument("revision", type=int)
+        verifying = self.verb("verify", self.verify, "Walk the chain: every digest, every parent, and the head.")
+        verifying.add_argument("run", type=UUID)
         comparing = self.verb("diff", self.diff, "Every place where two revisions differ.")
         comparing.add_argument("run", type=UUID)
         comparing.add_argument("revision", type=int, help="the older one")
@@ -79,6 +89,14 @@ class Command(Noun):
             return exported
         record = ExportRecord(exported).data
         return Shown(record, document(record))
+
+    def verify(self, asked: Asked) -> Shown | Refused:
+        try:
+            walked = chain_verify(access_run(actor=asked.actor, id=asked["run"]))
+        except Unreadable as error:
+            return ChainUnreadable({"kind": error.kind, "found": error.found})
+        record = {"revisions": walked.revisions, "purged": walked.purged, "whole": True}
+        return Shown(record, f"The chain is whole: {walked.revisions} revisions, {walked.purged} of them purged.")
 
     def diff(self, asked: Asked) -> Shown | Refused:
         compared = checkpoints_compared(
