@@ -92,6 +92,20 @@ class Wait(models.Model):
                     RETURN NEW;
                 """,
             ),
+            pgtrigger.Trigger(
+                name="opens_between_steps",
+                when=pgtrigger.Before,
+                operation=pgtrigger.Insert,
+                func="""
+                    IF EXISTS (SELECT 1 FROM receipts_toolcall t WHERE t.run_id = NEW.run_id AND t.status = 'DISPATCHED')
+                       OR EXISTS (SELECT 1 FROM receipts_modelcall m
+                                  WHERE m.run_id = NEW.run_id AND m.status = 'DISPATCHED') THEN
+                        RAISE EXCEPTION 'a wait opens only while nothing of its run is on the wire'
+                            USING ERRCODE = 'check_violation';
+                    END IF;
+                    RETURN NEW;
+                """,
+            ),
             no_delete(),
             no_truncate(),
         ]

@@ -1,19 +1,23 @@
 """The head moves by compare and swap: one winner per revision, and the loser is told what it lost to."""
 
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from checkpoints.models import Checkpoint, Head, SaveAttempt
 from checkpoints.selectors import load_head
-from checkpoints.services import head_lock, refused_save_record, snapshot_save
+from checkpoints.services import head_lock, prepare, proved, refused_save_record, snapshot_save
+from checkpoints.statements import Candidate
 from checkpoints.states import NotSaved, Phase, Saved, Trigger
+from runs.leases import lease_acquire
 from runs.models import Refusal
 from runtime import statements as steps
+from runtime.statements import write
 from tests.contract.store import Store, Worker, refused, stored
-from tests.engine.engine import expire_lease, sql
+from tests.engine.engine import added, counts, expire_lease, sql
 from tests.engine.races import Aside, together, uncommitted, undone
 
 
@@ -211,3 +215,30 @@ def test_a_revision_number_is_given_once(worker: Worker) -> None:
     row = Checkpoint.objects.get(run=worker.run, revision=2)
     row.pk = None
     assert refused(row.save)
+
+
+@pytest.mark.parametrize(("held", "newest", "follows"), list(product((True, False), repeat=3)))
+def test_a_step_writes_only_where_lease_version_and_phase_all_hold(
+    worker: Worker, held: bool, newest: bool, follows: bool
+) -> None:
+    """B-022, B-023: the whole truth table; a step that fails one of the three leaves no row."""
+    worker.ask()
+    now = worker.position.snapshot
+    after = now if follows else now.model_copy(update={"phase": Phase.READY_TO_VERIFY})
+    draft = worker.next(Phase.DECISION_RECORDED if follows else Phase.FINISHED, turn_no=1)
+    prepared = proved(prepare(Candidate(draft, Trigger.CURSOR, after=after)))
+    params = worker.seal_params([prepared], (), b"{}")
+    if not newest:
+        worker.send(worker.prepared(worker.next()))
+    if not held:
+        expire_lease(worker.run.id)
+        assert lease_acquire(run_id=worker.run.id, owner="w2") is not None
+    before, head = counts(), Head.objects.get(run=worker.run).digest
+    if held and newest and not follows:
+        with pytest.raises(DatabaseError, match="illegal phase move"):
+            write(steps.SEAL_TURN, params)
+        done = False
+    else:
+        done = write(steps.SEAL_TURN, params).done
+    assert done == (held and newest and follows)
+    assert (added(before) == {}, Head.objects.get(run=worker.run).digest == head) == (not done, not done)

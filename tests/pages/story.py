@@ -212,6 +212,12 @@ class Story:
             self._attempt({"tool_call": call}, number, sent, took, fence, outcome)
         return call
 
+    def send(self, seconds: float, call: ToolCall, fence: int) -> None:
+        """A call that waited is sent, and has not answered."""
+        ToolCall.objects.filter(id=call.id).update(status="DISPATCHED", attempts=1)
+        call.refresh_from_db()
+        self._attempt({"tool_call": call}, 1, seconds, None, fence, None)
+
     def _attempt(
         self, of: dict[str, Any], number: int, sent: float, took: float | None, fence: int, outcome: str | None
     ) -> None:
@@ -359,8 +365,7 @@ def sending(tenant: Tenant, start: datetime, ago: float = 15) -> tuple[Story, To
     """A run whose approved call was sent `ago` seconds before now and has not answered."""
     story, _ = opening(tenant, start)
     sent_at = (timezone.now() - start).total_seconds() - ago
-    tries = [(sent_at, None, 3, None)]
-    call = story.call(43.4, "publish_report/overlap-v2", "NON_IDEMPOTENT", "DISPATCHED", tries, PUBLISH_ARGS)
+    call = story.call(43.4, "publish_report/overlap-v2", "NON_IDEMPOTENT", "AWAITING_APPROVAL", [], PUBLISH_ARGS)
     story.save(44, "AWAITING_APPROVAL", 2)
     wait = story.wait(44.2, call, 2)
     story.move(44.3, "RUNNING", "WAITING", "WAIT_OPENED", "worker:host-1/342", 2)
@@ -368,6 +373,7 @@ def sending(tenant: Tenant, start: datetime, ago: float = 15) -> tuple[Story, To
     story.move(sent_at - 3, "WAITING", "QUEUED", "DECISION", "person:mo.okafor")
     story.move(sent_at - 2, "QUEUED", "RUNNING", "ACQUIRED", "worker:host-2/77", 3)
     story.save(sent_at - 1, "AWAITING_TOOL_RESULT", 3)
+    story.send(sent_at, call, 3)
     story.report(44, call, 2, "wiki", "DISPATCHED")
     story.status("RUNNING")
     story.lease("host-2/77", 3, timezone.now() - timedelta(seconds=2))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from approvals.states import WAIT_MOVES
+from checkpoints.envelope import Snapshot
 from checkpoints.states import COMMITMENT_MOVES, OBLIGATION_MOVES, PHASE_MOVES, SAVE_MOVES
 from receipts.states import CALL_MOVES, MODEL_CALL_MOVES, PUBLICATION_MOVES
 from runs.states import CONTROL_MOVES, RUN_MOVES, WAKEUP_MOVES
@@ -59,3 +60,11 @@ def test_every_test_that_the_page_of_interruptions_names_exists() -> None:
     assert len(proved) == SOURCES + DUTIES
     for file, test in NAMED.findall("\n".join(proved)):
         assert f"def {test}(" in (TESTS / file).read_text(), f"{file}::{test}"
+
+
+def test_every_field_of_a_checkpoint_says_who_reads_it_what_they_do_and_what_confirms_it() -> None:
+    """A-159."""
+    lines = (PAGE.parent / "checkpoint.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
+    assert [row[0].strip("`") for row in rows] == list(Snapshot.model_fields)
+    assert all(len(row) == 4 and all(row) for row in rows)

@@ -1,14 +1,17 @@
 """The head and the lease, moved by direct SQL."""
 
+from pathlib import Path
 from uuid import UUID
 
 import pytest
+from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals.states import LIVE_WAIT, WaitStatus
 from runs.models import Lease
-from tests.engine.engine import sql
+from tests.engine.engine import sql, sql_past_triggers
 from tests.engine.guards.rows import DIGEST, MOVE_HEAD, Told, refused
+from tests.engine.races import undone
 from tests.written import made
 
 # ── the head ─────────────────────────────────────────────────────────────────
@@ -90,3 +93,26 @@ def test_an_owner_has_an_expiry_and_a_fence_is_not_negative(told: Told, lease: U
     refused("lease_owner_has_expiry", "UPDATE runs_lease SET owner = NULL WHERE run_id = %s", lease)
     insert = "INSERT INTO runs_lease (run_id, fence) VALUES (%s, -1)"
     refused("not in a first state", insert, told.another_run().id)
+
+
+@pytest.mark.parametrize("what", ["a call", "a turn"])
+def test_a_wait_opens_only_while_nothing_of_its_run_is_on_the_wire(told: Told, what: str) -> None:
+    """T21, T37: what a step has sent has come back before anybody is asked; nothing effectful comes before the wait in it."""
+    with undone():
+        told.another_wait(tool_call=told.another_call("AWAITING_APPROVAL"))
+    if what == "a call":
+        told.another_call("DISPATCHED")
+    else:
+        sql_past_triggers(
+            "UPDATE receipts_modelcall SET status = 'DISPATCHED', response_digest = NULL, sealed_at = NULL"
+        )
+    with pytest.raises(DatabaseError, match="nothing of its run is on the wire"), undone():
+        told.another_wait(tool_call=told.another_call("AWAITING_APPROVAL"))
+
+
+def test_a_step_that_opens_a_wait_sends_nothing() -> None:
+    """A-097: waits are opened in one module, which has no way to a tool or a model."""
+    root = Path(__file__).resolve().parents[3] / "runtime"
+    opens = [file for file in root.rglob("*.py") if "wait_open(" in file.read_text()]
+    assert [file.name for file in opens] == ["route.py"]
+    assert not any(name in opens[0].read_text() for name in ("runtime.hosts", "try_tool", "try_model", "gateway"))
