@@ -21,7 +21,7 @@ from runs.wakeups import hint_run
 from runtime.contracts import AgentInputRefused, AgentSpec, ChildDraft
 from runtime.hosts import Tried
 from runtime.registry import agents, pinned
-from runtime.session import Session
+from runtime.session import Sending, Session
 
 
 def with_child_checked(session: Session, tried: Tried) -> Tried:
@@ -58,7 +58,7 @@ def _inputs(session: Session, spec: AgentSpec) -> dict[str, bytes]:
     return {name: data for name, data in session.inputs.items() if name in spec.input_names}
 
 
-def child_admit(session: Session, call_id: UUID, draft: ChildDraft) -> None:
+def child_admit(session: Session, sending: Sending, draft: ChildDraft) -> None:
     """Admit a child in the transaction of the result, with the parent's lease locked: run, lease, thread, budgets, contract
     and revision 1 of its own; its caps are reserved in the parent's budget until it ends (A-163).
     """
@@ -67,7 +67,7 @@ def child_admit(session: Session, call_id: UUID, draft: ChildDraft) -> None:
     short = budget_reserve(run_id=parent.id, receipt_id=draft.run_id, amounts=caps)
     if short:
         raise RuntimeError(f"run {parent.id} reserved its budget twice")
-    new = _new_child(session, call_id, draft, spec)
+    new = _new_child(session, sending, draft, spec)
     run = run_admit(new)
     contract = contract_open(
         run=run,
@@ -98,16 +98,17 @@ def child_admit(session: Session, call_id: UUID, draft: ChildDraft) -> None:
     reach("inside_admit_tx", new.agent_key)
 
 
-def _new_child(session: Session, call_id: UUID, draft: ChildDraft, spec: AgentSpec) -> NewRun:
+def _new_child(session: Session, sending: Sending, draft: ChildDraft, spec: AgentSpec) -> NewRun:
     parent = session.run
+    label = sending.step_name.partition("/")[2]
     files = run_input_names(parent)
     return NewRun(
         **(pinned(spec) | {"caps": session.spec.children[draft.agent]}),
         id=draft.run_id,
         tenant_id=parent.tenant_id,
         thread_key=f"child-{draft.run_id}",
-        title=f"{spec.title}: {draft.goal}"[:200],
-        admission_key=f"child:{call_id}",
+        title=f"{spec.title}: {label}"[:200],  # not the goal, which is encrypted where it is stored
+        admission_key=f"child:{sending.call_id}",
         created_by=parent.created_by,
         inputs={name: (files[name], data) for name, data in _inputs(session, spec).items()},
         descent=Descent(Origin.CHILD, parent),

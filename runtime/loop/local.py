@@ -66,7 +66,7 @@ def store_rows(session: Session, sending: Sending, outcome: ToolOutcome) -> None
     for item in outcome.memories:
         memory_store(run=session.run, call_id=call.id, subject=item.subject, text=item.text)
     if outcome.child is not None:
-        child_admit(session, sending.call_id, outcome.child)
+        child_admit(session, sending, outcome.child)
     if outcome.report is None:
         return
     version = report_version_store(

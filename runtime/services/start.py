@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Actor, Permission
-from checkpoints.envelope import Snapshot
+from checkpoints.envelope import Snapshot, withheld
 from checkpoints.selectors import first_intent
 from checkpoints.services import (
     SaveRefused,
@@ -208,7 +208,7 @@ def _new_run(actor: Actor, wanted: StartRequest, title: str) -> NewRun:
         **pinned(agents()[wanted.agent].spec) | {"recovery_policy": _policy(wanted)},
         tenant_id=actor.tenant_id,
         thread_key=wanted.thread or f"run-{wanted.key}"[:NAME_LIMIT],
-        title=(wanted.title or title)[:NAME_LIMIT],
+        title=(wanted.title or withheld(title))[:NAME_LIMIT],  # the agent reads it from the inputs
         admission_key=wanted.key,
         created_by=actor.label,
         inputs={name: (upload.filename[:255], upload.data) for name, upload in wanted.inputs.items()},

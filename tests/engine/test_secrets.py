@@ -263,6 +263,21 @@ def test_the_title_of_a_report_with_a_secret_is_withheld(engine: Engine) -> None
     assert found_in(rows(), [KEY]) == []
 
 
+def test_a_secret_that_a_file_brings_into_the_title_is_withheld(engine: Engine) -> None:
+    claims = {"claims": Upload("claims.txt", f"{KEY} opens the door.".encode())}
+    run_id = started(run_start(actor=engine.person("olga"), wanted=StartRequest("evidence_search", claims)))
+    assert run_now(run_id).title == WITHHELD
+    assert found_in(rows(), [KEY]) == []
+
+
+def test_what_a_child_is_to_do_is_stored_nowhere_to_be_read(engine: Engine) -> None:
+    asked = {"agent": "told", "label": "c", "goal": canary("child")}
+    run_id = engine.run(calls(("spawn_child", asked)), agent="parent")
+    child = Run.objects.get(parent_run_id=run_id)
+    assert (child.title, child.intents.get().goal) == ("Told by a test: c", canary("child"))
+    assert found_in(rows(), [canary("child")]) == []
+
+
 def test_a_child_whose_goal_holds_a_secret_is_refused_to_the_model(engine: Engine) -> None:
     asked = {"agent": "told", "label": "c", "goal": f"Use {KEY}."}
     run_id = engine.run(calls(("spawn_child", asked)), agent="parent")
