@@ -332,11 +332,18 @@ class Operator:
             return taken is not None or bool(over and time.monotonic() - over > AFTERWARDS)
 
         yield from self.until(reached, f"{order} is reached")
+        if taken is None and not keep:
+            taken = yield from self.withdraw(order)
         if taken is not None:
             self.standing.add(taken)
-        elif not keep:
-            self.stage.cancel(order)
         return taken
+
+    def withdraw(self, order: str) -> Play[int | None]:
+        """Take an order back; or the process that has taken it at the last moment, once it stands still."""
+        if self.stage.cancel(order):
+            return None
+        yield from self.until(lambda: self.stage.taken(order) is not None, f"{order} was taken, and is reached")
+        return self.stage.taken(order)
 
     def free(self) -> None:
         """Let everything go on that stands still for this cell, after it got stuck."""

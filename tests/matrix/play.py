@@ -116,7 +116,7 @@ class Player(Operator):
         yield from self.start()
         pid = yield from self.taken(sent, self.attend)
         if pid is None:
-            self.stage.cancel(order)
+            yield from self.withdraw(order)
             return
         self.stage.kill(pid, tree=False)
         yield from self._strike_when_taken(order, self.attend)
@@ -146,7 +146,9 @@ class Player(Operator):
                 yield from self.strike(pid)
                 break
             yield from self.until(self.attend, "the run ends")
-        self.stage.cancel(order)
+        late = None if self.played.hit else (yield from self.withdraw(order))
+        if late is not None:
+            yield from self.strike(late)
         yield from self.until(self.attend, "the run ends")
         yield from self.act(f"runs/{struck}/retain/", RETAIN)
 

@@ -178,6 +178,8 @@ class Stage:
     def hold_at(self, point: str, subject: str, about: str) -> str:
         """Have the process that works for `about` stand still at a point; the order's name, for `taken`."""
         name = f"{point}@{subject}@@{about}" if subject else f"{point}@@{about}"
+        for before in self.stack.fault_dir.glob(f"{name}.hit.*"):
+            before.unlink()  # whoever took the same order earlier went on long ago
         return self._order(name, "STOP")
 
     def _order(self, name: str, action: str) -> str:
@@ -203,9 +205,13 @@ class Stage:
         for about in abouts:
             self._order(f"plant-{name}@@{about}", "")
 
-    def cancel(self, name: str) -> None:
-        """Take an order back that nobody took."""
-        (self.stack.fault_dir / name).unlink(missing_ok=True)
+    def cancel(self, name: str) -> bool:
+        """Take an order back. False: somebody has taken it just now."""
+        try:
+            (self.stack.fault_dir / name).unlink()
+        except FileNotFoundError:
+            return False
+        return True
 
     # ── faults ──────────────────────────────────────────────────────────────────
 
