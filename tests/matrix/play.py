@@ -116,7 +116,9 @@ class Player(Operator):
         yield from self.start()
         pid = yield from self.taken(sent, self.attend)
         if pid is None:
-            yield from self.withdraw(order)
+            late = yield from self.withdraw(order)
+            if late is not None:
+                yield from self.strike(late)
             return
         self.stage.kill(pid, tree=False)
         yield from self._strike_when_taken(order, self.attend)
