@@ -1,5 +1,6 @@
 """Reads: who a person is in which tenant, and the data keys."""
 
+import hashlib
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from uuid import UUID
@@ -11,7 +12,7 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
-from accounts.codec import NONCE_BYTES, seal, unseal, wrapping_key
+from accounts.codec import NONCE_BYTES, BodyChanged, seal, unseal, wrapping_key
 from accounts.errors import NotFound
 from accounts.models import ApiToken, AuditEvent, DataKey, Membership, User
 from accounts.statements import fetch
@@ -120,6 +121,16 @@ def sealed_body(*, key_id: UUID, plain: bytes) -> bytes:
 def plain_body(*, key_id: UUID, body: bytes | memoryview) -> bytes:
     """The plain bytes of a stored body. Raises BodyChanged when it was changed in the store."""
     return unseal(data_key(key_id), bytes(body))
+
+
+def proved_body(*, key_id: UUID, body: bytes | memoryview, sha256: str) -> bytes:
+    """The plain bytes of a stored body whose digest stands beside it. Raises BodyChanged when it was changed in the store, and
+    when other bytes of the same tenant were put in its place: the key alone would open those.
+    """
+    plain = plain_body(key_id=key_id, body=body)
+    if hashlib.sha256(plain).hexdigest() != sha256:
+        raise BodyChanged
+    return plain
 
 
 def audit_of(*, tenant_id: UUID, object_type: str, object_id: str) -> Sequence[AuditEvent]:

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import Count, Max, QuerySet
 
 from accounts.errors import NotFound
-from accounts.selectors import plain_body
+from accounts.selectors import proved_body
 from accounts.statements import fetch, stored, stored_rows
 from accounts.states import Actor, Permission
 from runs.models import (
@@ -200,16 +200,16 @@ def thread_live_run(*, tenant_id: UUID, agent_key: str, thread_key: str) -> UUID
 
 
 def artifact_bytes(*, tenant_id: UUID, sha256: str) -> bytes:
-    """The plain bytes of an artifact."""
+    """The plain bytes of an artifact, which have the digest that it is stored under. Raises BodyChanged."""
     artifact = Artifact.objects.get(tenant_id=tenant_id, sha256=sha256)
-    return plain_body(key_id=artifact.data_key_id, body=artifact.body)
+    return proved_body(key_id=artifact.data_key_id, body=artifact.body, sha256=sha256)
 
 
 def artifacts_bytes(*, tenant_id: UUID, sha256s: Collection[str]) -> Mapping[str, bytes]:
-    """The plain bytes of several artifacts by their SHA-256, in one read."""
+    """The plain bytes of several artifacts by their SHA-256, in one read. Raises BodyChanged."""
     wanted = {"tenant": tenant_id, "sha256s": sorted(sha256s)}
     rows = stored_rows(Artifact, "tenant_id = %(tenant)s AND sha256 = ANY(%(sha256s)s)", wanted)
-    return {row.sha256: plain_body(key_id=row.data_key_id, body=row.body) for row in rows}
+    return {row.sha256: proved_body(key_id=row.data_key_id, body=row.body, sha256=row.sha256) for row in rows}
 
 
 def run_input_names(run: Run) -> Mapping[str, str]:
@@ -218,8 +218,9 @@ def run_input_names(run: Run) -> Mapping[str, str]:
 
 
 def run_inputs(run: Run) -> Mapping[str, bytes]:
-    """The uploads of a run by name."""
-    return {name: plain_body(key_id=key, body=body) for name, key, body in fetch(INPUTS, {"run": run.id})}
+    """The uploads of a run by name. Raises BodyChanged where one is not what was uploaded."""
+    rows = fetch(INPUTS, {"run": run.id})
+    return {name: proved_body(key_id=key, body=body, sha256=sha256) for name, key, body, sha256 in rows}
 
 
 def run_input_digests(run: Run) -> Mapping[str, str]:
@@ -228,10 +229,14 @@ def run_input_digests(run: Run) -> Mapping[str, str]:
 
 
 def messages_of(run: Run, *, upto: int | None = None) -> Sequence[tuple[Message, str]]:
-    """The messages of a run in order, with their text; those up to a number, where one is given."""
+    """The messages of a run in order, with their text; those up to a number, where one is given. Raises BodyChanged."""
     written = {"run": run.id, "upto": upto}
     rows = stored_rows(Message, "run_id = %(run)s AND coalesce(seq <= %(upto)s::bigint, true) ORDER BY seq", written)
-    return [(row, plain_body(key_id=row.data_key_id, body=row.body).decode()) for row in rows]
+    return [(row, _text(row)) for row in rows]
+
+
+def _text(row: Message | MemoryItem | WorkspaceProgress) -> str:
+    return proved_body(key_id=row.data_key_id, body=row.body, sha256=row.sha256).decode()
 
 
 def last_message(run: Run) -> int:
@@ -380,7 +385,7 @@ def progress_latest(workspace_id: UUID) -> Progress | None:
 
 
 def _progress(row: WorkspaceProgress) -> Progress:
-    said = json.loads(plain_body(key_id=row.data_key_id, body=row.body))
+    said = json.loads(_text(row))
     return Progress(row.version, said["summary"], said["questions"], [UUID(id) for id in said["bodies"]], row)
 
 
@@ -413,7 +418,7 @@ def memory_texts(*, tenant_id: UUID, subject: str) -> tuple[str, ...]:
 
 def memory_text(item: MemoryItem) -> str:
     """The text of one item."""
-    return plain_body(key_id=item.data_key_id, body=item.body).decode()
+    return _text(item)
 
 
 def memory_visible(actor: Actor) -> QuerySet[MemoryItem]:

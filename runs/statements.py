@@ -154,7 +154,7 @@ SELECT a.key, v.version, v.manifest_digest FROM runs_agentversion v JOIN runs_ag
 WHERE v.id = %(version)s"""
 
 INPUTS = """
-SELECT i.name, f.data_key_id, f.body FROM runs_runinput i JOIN runs_run r ON r.id = i.run_id
+SELECT i.name, f.data_key_id, f.body, i.sha256 FROM runs_runinput i JOIN runs_run r ON r.id = i.run_id
 LEFT JOIN runs_artifact f ON f.tenant_id = r.tenant_id AND f.sha256 = i.sha256
 WHERE i.run_id = %(run)s ORDER BY i.name"""
 

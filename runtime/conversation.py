@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from receipts.selectors import TurnRecord, proposals_waiting, result_bytes, sealed_turns
+from receipts.selectors import TurnRecord, proposals_waiting, proved_result, sealed_turns
 from receipts.states import CallStatus, Disposition
 from runs.canonical import canonical, digest
 from runs.selectors import messages_of, source_of
@@ -167,7 +167,7 @@ def call_answer(call: Any) -> tuple[bool, dict[str, Any]] | None:
     """
     result = getattr(call, "result", None)
     if result is not None:
-        return result.ok, json.loads(result_bytes(result))
+        return result.ok, json.loads(proved_result(result))
     if call.status in _CLOSED and not (call.status == CallStatus.UNCERTAIN and call.blocking):
         why = _CLOSED[CallStatus(call.status)]
         return False, {"error": f"{why}: {call.error}" if call.error else why}

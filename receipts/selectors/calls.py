@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from accounts.errors import NotFound
-from accounts.selectors import plain_body
+from accounts.selectors import plain_body, proved_body
 from accounts.states import Actor, Permission
 from receipts.models import ModelCall, Result, ToolCall
 from receipts.states import OPEN_TURN, UNSETTLED_CALL, CallStatus, ModelCallStatus
@@ -33,8 +33,13 @@ def call_arguments(call: ToolCall) -> bytes:
 
 
 def result_bytes(result: Result) -> bytes:
-    """The stored canonical bytes of a result."""
+    """The stored canonical bytes of a result, for whoever compares their digest. Raises BodyChanged where they can't be opened."""
     return plain_body(key_id=result.data_key_id, body=result.value)
+
+
+def proved_result(result: Result) -> bytes:
+    """The stored canonical bytes of a result, which have its digest. Raises BodyChanged where they have not."""
+    return proved_body(key_id=result.data_key_id, body=result.value, sha256=result.digest)
 
 
 def calls_of(*, ids: Sequence[UUID]) -> dict[UUID, ToolCall]:

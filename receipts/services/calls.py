@@ -7,7 +7,7 @@ from accounts.models import ClockTimestamp
 from accounts.selectors import current_data_key, sealed_body
 from accounts.statements import fetch
 from receipts.models import ModelCall, Publication, Reconciliation, Result, ToolCall
-from receipts.selectors import result_bytes
+from receipts.selectors import proved_result
 from receipts.services.claims import claim_release
 from receipts.statements import READS_RELEASED, NewCall
 from receipts.states import UNSENT_CALL, CallStatus, ModelCallStatus, PublicationStatus, ResultSource
@@ -87,7 +87,7 @@ def call_reuse(call: ToolCall, other: ToolCall) -> Result:
         status=CallStatus.SUCCEEDED, external_ref=other.external_ref
     )
     found = Result.objects.get(tool_call=other)
-    return result_store(call, source=ResultSource.REUSED, ok=found.ok, value=parse(result_bytes(found)))
+    return result_store(call, source=ResultSource.REUSED, ok=found.ok, value=parse(proved_result(found)))
 
 
 def result_store(

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from accounts.keys import new_id
-from accounts.selectors import current_data_key, plain_body, sealed_body
+from accounts.selectors import current_data_key, proved_body, sealed_body
 from accounts.statements import fetch, stored, stored_rows
 from runs.canonical import canonical, digest
 from runs.models import Agent, AgentVersion, Artifact, Run
@@ -138,7 +138,7 @@ def artifact_store(*, tenant_id: UUID, data: bytes, media_type: str) -> str:
     sha256 = digest(data)
     stored = stored_rows(Artifact, "tenant_id = %(tenant)s AND sha256 = %(sha)s", {"tenant": tenant_id, "sha": sha256})
     if stored:
-        plain_body(key_id=stored[0].data_key_id, body=stored[0].body)
+        proved_body(key_id=stored[0].data_key_id, body=stored[0].body, sha256=sha256)
         return sha256
     key_id = current_data_key(tenant_id)
     artifact = Artifact(

@@ -10,7 +10,7 @@ from typing import Any
 from checkpoints.envelope import ResultRef
 from checkpoints.services import contract_now, head_lock, obligation_fulfil, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
-from receipts.selectors import call_now, lineage_claims, result_bytes
+from receipts.selectors import call_now, lineage_claims, proved_result
 from receipts.services import call_lock, call_refuse, call_reuse
 from receipts.states import CallStatus, Disposition, EffectClass, holds_intent
 from runs.services import refusal_record
@@ -100,7 +100,7 @@ def _reuse(session: Session, call: Any, other: Any) -> bool:
         stop(session.holding)
         return False
     session.moved(snapshot, prepared.digest)
-    session.results.append(prior_result(call_now(id=call.id), result_bytes(result)))
+    session.results.append(prior_result(call_now(id=call.id), proved_result(result)))
     session.reread()
     return True
 

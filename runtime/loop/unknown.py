@@ -16,7 +16,7 @@ from receipts.selectors import (
     journal_entry,
     key_still_known,
     last_verdict,
-    result_bytes,
+    proved_result,
     tried_in_doubt,
     unsent_calls,
 )
@@ -97,7 +97,7 @@ def _open_calls(session: Session) -> list[Any]:
     ordered = [calls[id] for id in session.snapshot.barrier if id not in known]
     for call in ordered:
         if hasattr(call, "result"):
-            plain = result_bytes(call.result)
+            plain = proved_result(call.result)
             ref = ResultRef(
                 call=call.id,
                 step_name=call.step_name,
