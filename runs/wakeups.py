@@ -44,10 +44,10 @@ def wakeup_write(
     fetch(_WRITE, wakeup)
 
 
-def wakeups_cancel(*, run_id: UUID) -> None:
-    """Cancel what is pending, in the transaction that closes the run."""
-    cancel = "UPDATE runs_wakeup SET status = 'CANCELLED' WHERE run_id = %(run)s AND status = 'PENDING'"
-    fetch(cancel, {"run": run_id})
+def wakeups_cancel(*, run_id: UUID) -> frozenset[str]:
+    """Cancel what is pending, in the transaction that closes the run. Returns the causes that were."""
+    cancel = "UPDATE runs_wakeup SET status = 'CANCELLED' WHERE run_id = %(run)s AND status = 'PENDING' RETURNING cause"
+    return frozenset(cause for (cause,) in fetch(cancel, {"run": run_id}))
 
 
 def wakeups_consume(*, run_id: UUID, fence: int, causes: frozenset[WakeupCause]) -> int:

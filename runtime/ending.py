@@ -23,13 +23,23 @@ from runs.leases import lease_lock
 from runs.selectors import open_pause
 from runs.services import (
     budget_hold_unknown,
+    children_settle,
     refusal_record,
     run_lock,
     run_move,
     run_settle,
     stop_adopt,
 )
-from runs.states import GUARD_OF, UNHOLDING_CAUSES, WAKING_CAUSES, Holding, HoldReason, RefusalKind, RunStatus
+from runs.states import (
+    GUARD_OF,
+    UNHOLDING_CAUSES,
+    WAKING_CAUSES,
+    Holding,
+    HoldReason,
+    RefusalKind,
+    RunStatus,
+    WakeupCause,
+)
 from runs.wakeups import hint_run, wakeup_pending, wakeups_cancel, wakeups_refuse
 
 logger = logging.getLogger(__name__)
@@ -185,7 +195,7 @@ def close_stopped(run: Any, *, fence: int | None, actor: str, save: bool) -> Non
     head = head_lock(run.id)
     calls_cancel(run_id=run.id, why="the run was stopped")
     waits_cancel(run_id=run.id, why="the run was stopped")
-    wakeups_cancel(run_id=run.id)
+    close_wakeups(run.id)
     unknown_reads_release(run_id=run.id)
     if save:
         _save_closing(run, head, Phase.STOPPED, fence or 0)
@@ -202,9 +212,15 @@ def close_settled(run: Any, *, fence: int | None, actor: str, why: str) -> None:
     left = _settlement(run)
     calls_cancel(run_id=run.id, why="the run was settled")
     waits_cancel(run_id=run.id, why="the run was settled")
-    wakeups_cancel(run_id=run.id)
+    close_wakeups(run.id)
     unknown_reads_release(run_id=run.id)
     run_settle(run, actor=actor, fence=fence, settlement=left, why=why)
+
+
+def close_wakeups(run_id: UUID) -> None:
+    """Cancel what would wake a run that ends, and settle what it was told of its children: no worker comes for that any more."""
+    if WakeupCause.CHILD in wakeups_cancel(run_id=run_id):
+        children_settle(run_id)
 
 
 def _settlement(run: Any) -> dict[str, Any]:
@@ -256,7 +272,7 @@ def fail(holding: Holding, why: str, *, cause: str = "FAILED") -> None:
             head_lock(run.id)
             calls_cancel(run_id=run.id, why="the run failed")
             unknown_reads_release(run_id=run.id)
-            wakeups_cancel(run_id=run.id)
+            close_wakeups(run.id)
             run_move(run, RunStatus.FAILED, cause=cause, actor=worker(holding), fence=holding.fence, detail=why[:500])
             return
     stop(holding)

@@ -1,14 +1,14 @@
 """Requeue a parked run that has a pending wakeup: whoever wrote it could not queue the run then."""
 
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.db import transaction
 
 from approvals.selectors import wait_is_open
 from receipts.selectors import verdicts_on
 from runs.leases import lease_lock_any
-from runs.services import children_settle, run_lock, run_move
+from runs.services import children_settle, parent_wake, run_lock, run_move
 from runs.states import ENDED_RUN, UNHOLDING_CAUSES, WAKING_CAUSES, HoldReason, RunStatus, WakeupCause
 from runs.wakeups import hint_run, wakeup_pending, wakeup_write, wakeups_cancel
 
@@ -52,12 +52,15 @@ def wake_descendant(run_id: UUID, call_id: UUID) -> None:
 
 
 def settle_children(run_id: UUID) -> None:
-    """Settle what an ended run had reserved for a child that has ended since. Called by the sweep; no worker comes any more."""
+    """Settle what an ended run had reserved for a child that has ended since, or of which a verdict was given since, and tell its
+    own parent. Called by the sweep; no worker comes any more.
+    """
     with transaction.atomic():
         lease_lock_any(run_id)
         run = run_lock(run_id)
         if run.status in ENDED_RUN:
-            children_settle(run_id)
+            if children_settle(run_id):
+                parent_wake(run, f"child:{run_id}:{uuid4()}")
             wakeups_cancel(run_id=run_id)
 
 

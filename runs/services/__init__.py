@@ -16,6 +16,7 @@ from runs.services.control import pause_accept, pause_settle, stop_accept
 from runs.services.run import (
     memory_store,
     message_append,
+    parent_wake,
     progress_store,
     refusal_record,
     run_lock,
@@ -43,6 +44,7 @@ __all__ = [
     "children_settle",
     "memory_store",
     "message_append",
+    "parent_wake",
     "pause_accept",
     "pause_settle",
     "progress_store",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import BigIntegerField, Exists, F, OuterRef, QuerySet, Value
+from django.db.models import BigIntegerField, Exists, F, OuterRef, Value
 
 from runs.models import Budget, BudgetEntry, Run
 from runs.states import ENDED_RUN, BudgetEntryKind
@@ -67,21 +67,67 @@ def budget_settle(*, run_id: UUID, receipt_id: UUID, attempt_no: int, used: Mapp
     _move(run_id, reserved=_less(reserved), spent=spent)
 
 
-def children_settle(run_id: UUID) -> None:
-    """Settle what a run has reserved for its children that have ended, by what each has used or may have used. The run is
-    locked; a child that has ended does not change what it used, but for what is held for unknown outcomes (A-163).
+def children_settle(run_id: UUID) -> bool:
+    """Settle what a run has reserved for its children that have ended, by what each has used; what is held for their unknown
+    outcomes is held here too, until a verdict says there what became of it (A-163). The run is locked; of a child that has
+    ended nothing else changes. Returns whether anything was moved.
     """
-    owed = Run.objects.filter(parent_run_id=run_id, status__in=sorted(ENDED_RUN)).filter(
-        Exists(_movements(BudgetEntryKind.RESERVE)),
-        ~Exists(_movements(BudgetEntryKind.SETTLE, BudgetEntryKind.RELEASE)),
+    reserved = BudgetEntry.objects.filter(
+        run_id=OuterRef("parent_run_id"), receipt_id=OuterRef("id"), kind=BudgetEntryKind.RESERVE
     )
-    for child in owed.prefetch_related("budgets"):
-        used = {budget.unit: budget.spent + budget.held_unknown for budget in child.budgets.all()}
+    children = Run.objects.filter(Exists(reserved), parent_run_id=run_id, status__in=sorted(ENDED_RUN))
+    moved = [_child_settle(run_id, child) for child in children.prefetch_related("budgets")]
+    return any(moved)
+
+
+def _child_settle(run_id: UUID, child: Run) -> bool:
+    """The reservation is attempt 1 of the child as a receipt; each later attempt holds what is unknown from then on."""
+    entries = list(BudgetEntry.objects.filter(run_id=run_id, receipt_id=child.id).order_by("attempt_no"))
+    units = next(entry.amounts for entry in entries if entry.kind == BudgetEntryKind.RESERVE)
+    budgets = [budget for budget in child.budgets.all() if budget.unit in units]
+    used = {budget.unit: budget.spent for budget in budgets}
+    held = {budget.unit: budget.held_unknown for budget in budgets if budget.held_unknown}
+    last = entries[-1].attempt_no
+    if _reserved(child.id, 1):
         budget_settle(run_id=run_id, receipt_id=child.id, attempt_no=1, used=used)
+    else:
+        before = _still_held(entries)
+        if before == held or last == 1:
+            return False
+        _less_is_held(run_id, child.id, last, before=before, held=held, spent=_grown(used, entries))
+    if held:
+        _enter(run_id, child.id, last + 1, {BudgetEntryKind.HOLD_UNKNOWN: held})
+        _move(run_id, held_unknown=held)
+    return True
 
 
-def _movements(*kinds: BudgetEntryKind) -> QuerySet[BudgetEntry]:
-    return BudgetEntry.objects.filter(run_id=OuterRef("parent_run_id"), receipt_id=OuterRef("id"), kind__in=kinds)
+def _still_held(entries: list[BudgetEntry]) -> dict[str, int]:
+    """What the newest of these attempts holds for unknown outcomes."""
+    newest = {entry.kind: entry.amounts for entry in entries if entry.attempt_no == entries[-1].attempt_no}
+    return {} if newest.keys() & {*_CLOSING} else newest.get(BudgetEntryKind.HOLD_UNKNOWN, {})
+
+
+def _grown(used: Mapping[str, int], entries: list[BudgetEntry]) -> dict[str, int]:
+    """By how much a child has used more than was settled for it, by unit."""
+    settled = [entry.amounts for entry in entries if entry.kind == BudgetEntryKind.SETTLE]
+    more = {unit: amount - sum(one.get(unit, 0) for one in settled) for unit, amount in used.items()}
+    return {unit: amount for unit, amount in more.items() if amount}
+
+
+def _less_is_held(
+    run_id: UUID,
+    child_id: UUID,
+    last: int,
+    *,
+    before: Mapping[str, int],
+    held: Mapping[str, int],
+    spent: dict[str, int],
+) -> None:
+    """Close an attempt that holds more than is unknown by now: a part was spent, the rest is given back."""
+    back = {unit: amount - held.get(unit, 0) - spent.get(unit, 0) for unit, amount in before.items()}
+    back = {unit: amount for unit, amount in back.items() if amount}
+    _enter(run_id, child_id, last, {BudgetEntryKind.SETTLE: spent, BudgetEntryKind.RELEASE: back})
+    _move(run_id, held_unknown=_less(before), spent=spent)
 
 
 def budget_release(*, run_id: UUID, receipt_id: UUID, attempt_no: int) -> None:

@@ -103,22 +103,19 @@ def run_move(
     if fetch(MOVE, move) != [(1,)]:
         raise RuntimeError(f"run {run.id} is no longer {run.status}")
     if ended:
-        _tell_parent(run)
+        parent_wake(run, f"child:{run.id}")
     place = Place(run.tenant_id, run.id, run.thread_id)
     trace("run_moved", place, before=str(run.status), after=str(to), cause=cause, fence=fence)
     run.status, run.hold_reason = to, hold_reason
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
 
 
-def _tell_parent(run: Run) -> None:
-    """The end of a child is a wakeup of its parent, whether or not the parent waits for it already (A-161)."""
+def parent_wake(run: Run, dedupe_key: str) -> None:
+    """Wake the parent of a child, if it is one: the child has ended, whether or not the parent waits for it already (A-161), or
+    what it had used turns out to be less. The parent is not locked (ruling 13).
+    """
     if run.parent_run_id is not None:
-        wakeup_write(
-            tenant_id=run.tenant_id,
-            run_id=run.parent_run_id,
-            cause=WakeupCause.CHILD,
-            dedupe_key=f"child:{run.id}",
-        )
+        wakeup_write(tenant_id=run.tenant_id, run_id=run.parent_run_id, cause=WakeupCause.CHILD, dedupe_key=dedupe_key)
 
 
 def stop_adopt(*, run: Run, fence: int, actor: str) -> None:

@@ -8,9 +8,8 @@ from runs.faults import reach
 from runs.selectors import live_children
 from runs.services import run_move
 from runs.states import HoldReason, RunStatus
-from runs.wakeups import wakeups_cancel
 from runtime import guards
-from runtime.ending import held_run, park, stop, worker
+from runtime.ending import close_wakeups, held_run, park, stop, worker
 from runtime.loop.unknown import await_children
 from runtime.session import Session
 
@@ -50,7 +49,7 @@ def _finish(session: Session) -> bool:
             snapshot = session.next_snapshot(Phase.FINISHED, node="none", contract=now, barrier=())
             saved(snapshot_save(session.prepared(snapshot, Trigger.CLOSING), fence=session.holding.fence))
             unknown_reads_release(run_id=run.id)
-            wakeups_cancel(run_id=run.id)
+            close_wakeups(run.id)
             run_move(
                 run, RunStatus.COMPLETED, cause="FINISHED", actor=worker(session.holding), fence=session.holding.fence
             )

@@ -31,6 +31,7 @@ from runs.live import hint_changed
 from runs.services import (
     budget_settle_held,
     message_append,
+    parent_wake,
     run_lock,
     run_move,
 )
@@ -106,6 +107,8 @@ def _reconcile(actor: Actor, run_id: UUID, call_id: UUID, said: VerdictRequest) 
     if said.verdict != Verdict.PROCEED_UNKNOWN:
         happened = said.verdict == Verdict.EXECUTED
         budget_settle_held(run_id=run_id, receipt_id=call_id, last_attempt=call.attempts, spent=happened)
+        if run.status in ENDED_RUN:
+            parent_wake(run, f"child:{run_id}:{row.id}")
     # A later verdict on a call that the run went on without moves no head, so its obligation is settled here (ruling 33).
     if said.verdict == Verdict.EXECUTED and (run.status in ENDED_RUN or not call.blocking):
         obligation_fulfil(run_id=run_id, step_name=call.step_name, call_id=call_id)

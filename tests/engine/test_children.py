@@ -13,7 +13,7 @@ from django.db import transaction
 from receipts.models import ToolCall
 from runs.leases import lease_acquire
 from runs.models import Budget, BudgetEntry, ControlRequest, Run, Wakeup
-from runtime.contracts import ModelRefused, ModelRequest, ModelTurn
+from runtime.contracts import ModelRefused, ModelRequest, ModelTurn, ToolUnknown
 from runtime.loop import drive
 from runtime.services import PauseState, Settled, Started, StartRequest, Terms, run_pause, run_start
 from runtime.tasks import sweep
@@ -23,6 +23,7 @@ from tests.engine.engine import (
     Engine,
     Killed,
     attempts_of,
+    call_named,
     expire_lease,
     head_of,
     kill,
@@ -34,6 +35,7 @@ from tests.engine.engine import (
 )
 from tests.engine.races import Aside, gate_at
 from tests.engine.stops import assert_stopped, causes
+from tests.scenarios.invariants import broken_invariants
 
 CARVED = {"model_calls": 20, "tool_calls": 20, "tokens": 200_000}
 Turn = ModelTurn | Callable[[ModelRequest], ModelTurn]
@@ -206,6 +208,8 @@ def test_a_child_that_ended_first_is_not_waited_for(engine: Engine) -> None:
     assert run_now(run_id).status == "COMPLETED"
     assert "CHILD_LIVES" not in causes(run_id)
     assert SCRIPT.requests[-1].history[-1]["value"]["status"] == "COMPLETED"
+    sweep()
+    assert reserved(run_id) == dict.fromkeys(CARVED, 0)
 
 
 def _ended(run_id: UUID) -> Any:
@@ -402,6 +406,91 @@ def grandchild(engine: Engine) -> UUID:
     other = engine.start("parent")
     drive(other)
     return child_of(other).id
+
+
+# ── what is held for an unknown outcome of a child ──
+
+
+def columns(run_id: UUID, unit: str = "tool_calls") -> tuple[int, int, int]:
+    """(reserved, held for unknown outcomes, spent) of a run's budget."""
+    row = Budget.objects.get(run_id=run_id, unit=unit)
+    return row.reserved, row.held_unknown, row.spent
+
+
+def with_an_unknown_call(engine: Engine, *, settled: bool) -> tuple[UUID, ToolCall]:
+    """A parent, waiting or settled, whose child was stopped with a call of unknown outcome."""
+    tell(
+        [spawn("c"), spawn("d"), lambda r: calls(("await_child", {"child": told_child(r, 1)}))], [calls(("once", "x"))]
+    )
+    SCRIPT.do("x", ToolUnknown("no answer"))
+    run_id = engine.start("parent")
+    drive(run_id)
+    child = Run.objects.filter(parent_run_id=run_id).earliest("created_at").id
+    drive(child)
+    engine.approve(child)
+    drive(child)
+    engine.stop(child)
+    assert columns(child) == (0, 1, 0)
+    sweep()
+    drive(run_id)
+    if settled:
+        engine.settle(run_id)
+        sweep()
+    assert run_now(run_id).status == ("SETTLED" if settled else "WAITING")
+    return run_id, ToolCall.objects.get(run_id=child)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize(("verdict", "then", "spent"), [("EXECUTED", "NONE", 1), ("NOT_EXECUTED", "FAIL", 0)])
+def test_what_is_unknown_of_a_child_is_held_in_its_parents_budget_until_a_verdict_says_what_became_of_it(
+    engine: Engine, settled: bool, verdict: str, then: str, spent: int
+) -> None:
+    run_id, call = with_an_unknown_call(engine, settled=settled)
+    reserved, held, used = columns(run_id)
+    assert (reserved, held) == (0 if settled else 20, 1)
+    engine.reconcile(call, verdict, then)
+    for _ in range(2):
+        sweep()
+        drive(run_id)
+    assert columns(run_id)[1:] == (0, used + spent)
+    assert broken_invariants() == {}
+    kinds = [(kind, amount) for kind, unit, amount in entries(run_id, call.run_id) if unit == "tool_calls"]
+    assert kinds == [("HOLD_UNKNOWN", 1), *([] if spent else [("RELEASE", 1)]), ("RESERVE", 20), ("SETTLE", 0),
+                     *([("SETTLE", 1)] if spent else [])]  # fmt: skip
+
+
+def test_it_is_given_back_up_the_whole_line(engine: Engine) -> None:
+    run_id, call = with_an_unknown_call(engine, settled=True)
+    above = engine.start("parent")
+    drive(above)
+    below = "UPDATE runs_run SET parent_run_id = %s, root_run_id = %s, origin = 'CHILD' WHERE id = %s"
+    sql_past_triggers(below, above, above, run_id)
+    engine.reconcile(call, "NOT_EXECUTED", "FAIL")
+    sweep()
+    woken = Wakeup.objects.filter(run_id=above, cause="CHILD", dedupe_key__startswith=f"child:{run_id}:")
+    assert woken.count() == 1
+
+
+def test_a_verdict_that_leaves_something_unknown_moves_only_what_it_speaks_of(engine: Engine) -> None:
+    tell([spawn("c")], [calls(("once", "x"), ("once", "y"))])
+    for label in "xy":
+        SCRIPT.do(label, ToolUnknown("no answer"))
+    run_id = engine.start("parent")
+    drive(run_id)
+    child = child_of(run_id).id
+    drive(child)
+    for wait in run_now(child).waits.all():
+        engine.decide(wait)
+    drive(child)
+    engine.stop(child)
+    sweep()
+    drive(run_id)
+    assert columns(run_id)[:2] == (0, 2)
+    for label, held in (("x", 1), ("y", 0)):
+        engine.reconcile(call_named(child, label), "NOT_EXECUTED", "FAIL")
+        sweep()
+        assert columns(run_id)[:2] == (0, held)
+    assert broken_invariants() == {}
 
 
 # ── pause ──
