@@ -15,7 +15,7 @@ HEADS = ("ID", "STATUS", "RUN", "STEP", "EFFECT CLASS", "ATTEMPTS")
 
 
 class Command(Noun):
-    help = "Tool calls: list, show, reconcile, repeat, contradict."
+    help = "Tool calls."
     noun: ClassVar[str] = "call"
 
     def add_verbs(self) -> None:

@@ -42,7 +42,7 @@ class ChainUnreadable(Refused):
 
 
 class Command(Noun):
-    help = "Checkpoints: list, show, export, verify, diff."
+    help = "Checkpoints."
     noun: ClassVar[str] = "checkpoint"
 
     def add_verbs(self) -> None:

@@ -17,7 +17,7 @@ HEADS = ("ID", "KIND", "STATUS", "RUN", "SOURCE", "STATEMENT")
 
 
 class Command(Noun):
-    help = "Constraints and assumptions: list, withdraw."
+    help = "Constraints and assumptions."
     noun: ClassVar[str] = "commitment"
 
     def add_verbs(self) -> None:

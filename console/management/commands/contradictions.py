@@ -15,7 +15,7 @@ HEADS = ("ID", "CALL", "ACCEPTED", "SAYS", "SOURCE", "RAISED", "CLOSED")
 
 
 class Command(Noun):
-    help = "Evidence against what was accepted about a call: list, close."
+    help = "Evidence against what was accepted about a call."
     noun: ClassVar[str] = "contradiction"
 
     def add_verbs(self) -> None:

@@ -45,7 +45,7 @@ def roles(text: str) -> frozenset[Role]:
 
 
 class Command(Noun):
-    help = "Members: list, set, token create, token revoke. For whoever runs the installation."
+    help = "Members and their tokens. For whoever runs the installation."
     noun: ClassVar[str] = "member"
     by_person: ClassVar[bool] = False
 

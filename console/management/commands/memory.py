@@ -9,7 +9,7 @@ from runs.selectors import memory_visible
 
 
 class Command(Noun):
-    help = "Long-term memory: list."
+    help = "Long-term memory."
     noun: ClassVar[str] = "memory"
 
     def add_verbs(self) -> None:

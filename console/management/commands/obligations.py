@@ -17,7 +17,7 @@ HEADS = ("ID", "STATUS", "RUN", "STEP", "STATEMENT")
 
 
 class Command(Noun):
-    help = "Obligations: list, release."
+    help = "Obligations."
     noun: ClassVar[str] = "obligation"
 
     def add_verbs(self) -> None:

@@ -14,7 +14,7 @@ RECEIPT_LINK = re.compile(r"\[([^\]]*)\]\(call:[0-9a-f-]{36}\)")
 
 
 class Command(Noun):
-    help = "Reports: show."
+    help = "Reports."
     noun: ClassVar[str] = "report of run"
 
     def add_verbs(self) -> None:

@@ -11,6 +11,7 @@ from accounts.errors import Refused
 from console.management import ledger, lineage
 from console.management.awaiting import run_await
 from console.management.noun import Answered, Asked, Noun, Shown, Usage, clock, facts, table
+from console.pages.amounts import NAMES, amount
 from console.pages.run_list import RunFilter, runs_found
 from console.records import records_of
 from console.records.runs import RunDetail, RunRecord, run_with_parts, runs_with_parts
@@ -81,10 +82,7 @@ def seconds(text: str) -> float:
 
 
 class Command(Noun):
-    help = (
-        "Runs: start, list, show, await, stop, resume, settle, revise-goal, bind, raise-cap, continue, fork, preview-fork, replay, recovery, "
-        "migrate, repin."
-    )
+    help = "Runs: start them, look at them, act on them."
     noun: ClassVar[str] = "run"
 
     def add_verbs(self) -> None:
@@ -275,8 +273,9 @@ def _text(run: dict[str, Any]) -> str:
             "terms": "\n".join(f"{c['id']} {c['kind']} {c['status']} {c['statement']}" for c in run["commitments"]),
             "promises": "\n".join(f"{o['id']} {o['status']} {o['statement']}" for o in run["obligations"]),
             "budget": "\n".join(
-                f"{b['unit']}: {b['spent']} spent, {b['reserved'] + b['held_unknown']} held, "
-                + ("no cap" if b["cap"] is None else f"cap {b['cap']}")
+                f"{NAMES[b['unit']]}: {amount(b['unit'], b['spent'])} spent, "
+                f"{amount(b['unit'], b['reserved'] + b['held_unknown'])} held, "
+                + ("no cap" if b["cap"] is None else f"cap {amount(b['unit'], b['cap'])}")
                 for b in run["budgets"]
             ),
             "reports": "\n".join(f"v{v['version']} {v['title']}" for v in run["reports"]),

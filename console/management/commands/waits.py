@@ -20,7 +20,7 @@ HEADS = ("ID", "STATUS", "RUN", "REVISION", "STEP", "DECIDE BEFORE")
 
 
 class Command(Noun):
-    help = "Waits: list, show, decide, amend."
+    help = "Waits."
     noun: ClassVar[str] = "wait"
 
     def add_verbs(self) -> None:

@@ -10,7 +10,7 @@ from runs.selectors import access_workspace, progress_of, workspaces_visible
 
 
 class Command(Noun):
-    help = "Workspaces: list, show."
+    help = "Workspaces."
     noun: ClassVar[str] = "workspace"
 
     def add_verbs(self) -> None:
