@@ -93,7 +93,7 @@ def test_a_stop_while_a_call_hangs_shows_its_three_stages_live(world: World, ope
 
 def heads(stages: Locator, state: str) -> Locator:
     """The names of the stages in a state."""
-    return stages.and_(stages.page.locator(f".{state}")).locator("h3")
+    return stages.and_(stages.page.locator(f".{state}")).locator("h2")
 
 
 def test_a_rejected_publication_holds_the_run_until_its_promise_is_released(world: World, operator: Visitor) -> None:

@@ -64,3 +64,15 @@ def test_every_hold_says_what_helps(reason: str) -> None:
 def test_a_guard_says_what_helps_against_it() -> None:
     assert "Stop it" in words.held("RESUME_REFUSED", "WITHDRAWN: a").helps
     assert "role" in words.held("RESUME_REFUSED", "AUTHORITY: a").helps
+
+
+def test_no_template_prints_a_code_that_has_words() -> None:
+    raw = re.compile(r"{{ [\w.]*\b(phase|trigger|hold_reason|verdict|closing|cause) }}")
+    # What a form sends back is a code.
+    printed = {
+        f"{path.name}: {found[0]}"
+        for path in (BASE_DIR / "templates").rglob("*.html")
+        for found in raw.finditer(path.read_text())
+        if f'value="{found[0]}"' not in path.read_text()
+    }
+    assert not printed
