@@ -8,7 +8,7 @@ from dataclasses import replace
 from secrets import token_hex
 from uuid import UUID
 
-from checkpoints.envelope import Snapshot, secret_in
+from checkpoints.envelope import Snapshot, materials_of, secret_in
 from checkpoints.selectors import commitments_of
 from checkpoints.services import NewCommitment, checkpoint_first, contract_open
 from checkpoints.states import CommitmentKind, CommitmentStatus, Phase, SourceKind
@@ -89,6 +89,7 @@ def child_admit(session: Session, sending: Sending, draft: ChildDraft) -> None:
             turn_no=0,
             message_seq=message_append(run=run, role="user", text=draft.goal, after_turn=0),
             contract=contract,
+            materials=materials_of(new.inputs),
             barrier=(),
             results=(),
             nonce=token_hex(16),

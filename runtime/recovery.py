@@ -5,6 +5,7 @@ format, pins and references. Each refusal holds the run under a kind of its own.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.utils import OperationalError
@@ -141,7 +142,7 @@ def _session(holding: Holding, heartbeat: Heartbeat, taken: ToContinue) -> Sessi
         heartbeat=heartbeat,
         position=position,
         key_id=current_data_key(run.tenant_id),
-        inputs=run_inputs(run),
+        inputs=_materials(run, position),
         results=prior_results(run, position),
         conversation=rebuild(run, compacted_through=position.snapshot.compacted_through),
         news=taken.news,
@@ -170,6 +171,17 @@ def pinned_spec(run: Any, position: Position) -> AgentSpec:
     if not here == pin.manifest_digest == position.snapshot.manifest_digest:
         raise Unreadable("PIN_UNAVAILABLE", f"{pin.agent} {pin.version} was changed since the run started")
     return agent.spec
+
+
+def _materials(run: Any, position: Position) -> Mapping[str, bytes]:
+    """The uploads of a run, each that the snapshot names found and equal by digest (guard 8)."""
+    inputs = run_inputs(run)
+    for material in position.snapshot.materials:
+        if material.name not in inputs:
+            raise Unreadable("MISSING_REF", f"the input {material.name}")
+        if digest(inputs[material.name]) != material.digest:
+            raise Unreadable("DIGEST_MISMATCH", f"the input {material.name}")
+    return inputs
 
 
 def prior_results(run: Any, position: Position) -> list[PriorResult]:

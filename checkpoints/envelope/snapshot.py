@@ -4,6 +4,7 @@ A snapshot holds where to go on and references to what happened, never the resul
 refused; each text is bounded. The digest is SHA-256 over the canonical JSON of everything in it.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 from uuid import UUID
 
@@ -73,6 +74,18 @@ class ResultRef(_Strict):
     ok: bool
 
 
+class Material(_Strict):
+    """What a run was given to work on: an upload by its name, and the digest of its bytes (A-055)."""
+
+    name: str = Field(min_length=1, max_length=32)
+    digest: Digest = Field(pattern="^[0-9a-f]{64}$")
+
+
+def materials_of(inputs: Mapping[str, tuple[str, bytes]]) -> tuple[Material, ...]:
+    """The materials of a new run, from its uploads: file name and bytes by name."""
+    return tuple(Material(name=name, digest=digest(data)) for name, (_, data) in sorted(inputs.items()))
+
+
 class Snapshot(_Strict):
     """One revision of a run's handoff note."""
 
@@ -90,6 +103,7 @@ class Snapshot(_Strict):
     compacted_through: int = Field(default=0, ge=0)
     message_seq: int = Field(ge=0)
     contract: Contract
+    materials: tuple[Material, ...] = Field(default=(), max_length=64)
     barrier: tuple[UUID, ...] = Field(max_length=64)
     results: tuple[ResultRef, ...] = Field(max_length=RESULT_LIMIT)
     nonce: str = Field(pattern="^[0-9a-f]{32}$")

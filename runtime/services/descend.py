@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 
 from accounts.errors import Refused
 from accounts.states import Actor, Permission
-from checkpoints.envelope import Snapshot
+from checkpoints.envelope import Snapshot, materials_of
 from checkpoints.errors import Unreadable, unreadable_refusal
 from checkpoints.selectors import access_checkpoint, first_intent
 from checkpoints.services import (
@@ -214,6 +214,7 @@ def _admit(actor: Actor, agent: type[Agent], descent: Descent, taken: Taken, wan
                 run=run, role="notice", text=_notice(descent, goal, wanted), after_turn=taken.turn_no
             ),
             contract=contract,
+            materials=materials_of(new.inputs),
             barrier=(),
             results=snapshot.results,
             nonce=token_hex(16),

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Actor, Permission
-from checkpoints.envelope import Snapshot, withheld
+from checkpoints.envelope import Snapshot, materials_of, withheld
 from checkpoints.selectors import first_intent
 from checkpoints.services import (
     SaveRefused,
@@ -244,6 +244,7 @@ def _admit(actor: Actor, new: NewRun, wanted: StartRequest) -> UUID:
             turn_no=0,
             message_seq=message_seq,
             contract=contract,
+            materials=materials_of(new.inputs),
             barrier=(),
             results=(),
             nonce=token_hex(16),

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from accounts.selectors import sealed_body
 from approvals.errors import CheckpointChanged
 from approvals.services import Decided
-from checkpoints.envelope import Contract, Promise, ResultRef, Snapshot, snapshot_digest
+from checkpoints.envelope import Contract, Material, Promise, ResultRef, Snapshot, snapshot_digest
 from checkpoints.errors import Unreadable
 from checkpoints.models import Checkpoint
 from checkpoints.selectors import Difference, load_head, snapshot_diff, verified_body
@@ -74,6 +74,7 @@ CHANGES: dict[str, Any] = {
     "compacted_through": 1,
     "message_seq": 2,
     "contract": Contract(version=2, goal="Compare.", obligations=BASE.contract.obligations),
+    "materials": (Material(name="a", digest=OTHER),),
     "barrier": (),
     "results": (BASE.results[0].model_copy(update={"ok": False}),),
     "nonce": "1" * 32,

@@ -324,6 +324,8 @@ SWAPPED = (
         SWAPPED.format("runs_artifact", "body", "sha256"),
         SWAPPED.format("runs_message", "body", "seq"),
         SWAPPED.format("receipts_result", "value", "tool_call_id"),
+        "UPDATE runs_runinput t SET sha256 = other.sha256 FROM runs_runinput other WHERE other.name <> t.name",
+        "DELETE FROM runs_runinput WHERE name = 'two'",
         "DELETE FROM receipts_result",
     ],
 )
