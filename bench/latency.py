@@ -8,8 +8,9 @@ import signal
 import socket
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from bench.contenders import ours
+from bench.parked import park
 from bench.server import Server
 from console.local import programs, valkey
 from console.local.children import Child
@@ -26,33 +28,50 @@ from console.local.readiness import workers_answer
 T = TypeVar("T")
 
 COMMIT_TIMES = {"track_commit_timestamp": "on"}
-DECISIONS = 40
+DECISIONS = 30
+PARKED = 10_000
 KILLS = 12
 _PATIENCE_SECONDS = 60.0
 
 
-def decision_latencies(server: Server, name: str) -> dict[str, list[float]]:
-    """Milliseconds from the commit of a decision to that of the dispatch that it allows, through the queue and a worker."""
+def decision_latencies(server: Server, name: str) -> Iterator[tuple[str, str]]:
+    """From the commit of a decision to that of the dispatch that it allows, through the queue and a worker. First while few
+    runs wait, then while PARKED do; and what those hold of the machine.
+    """
     with _stack(server, name) as stack:
         from approvals.models import Wait
-        from runs.models import Lease
 
         stack.start_worker("w1")
-        runs = [ours.started(agent="asker") for _ in range(DECISIONS)]
-        _until(lambda: Wait.objects.filter(status="OPEN").count() == DECISIONS)
-        taken = []
-        for run_id in runs:
-            _until(lambda: not Lease.objects.filter(owner__isnull=False).exists())
-            wait = Wait.objects.get(run_id=run_id)
-            _approve(wait)
-            _until(Wait.objects.filter(id=wait.id, status="CONSUMED").exists)
-            decided = _committed("approvals_decision", wait_id=wait.id)
-            taken.append(_milliseconds(decided, _committed("approvals_wait", id=wait.id)))
-        return {"decision to call": taken}
+        stack.start_beat()
+        runs = [ours.started(agent="asker") for _ in range(2 * DECISIONS + 1)]
+        _until(lambda: Wait.objects.filter(status="OPEN").count() == len(runs))
+        _until(_nobody_works)
+        yield "decision to call", summary([_decided_to_sent(run_id) for run_id in runs[:DECISIONS]])
+        before = stack.holds()
+        park(stack.dsn, runs[-1], PARKED)
+        held = stack.holds()
+        yield f"{PARKED:,} parked waits hold", ", ".join(f"{held[kind] - before[kind]} {kind}" for kind in before)
+        yield f"decision to call, {PARKED:,} parked", summary([_decided_to_sent(id) for id in runs[DECISIONS:-1]])
 
 
-def takeover_latencies(server: Server, name: str) -> dict[str, list[float]]:
-    """Milliseconds from a kill -9 of the worker that holds a run: to the lease of another process, and to its next step."""
+def _decided_to_sent(run_id: UUID) -> float:
+    from approvals.models import Wait
+
+    _until(_nobody_works)
+    wait = Wait.objects.get(run_id=run_id)
+    _approve(wait)
+    _until(Wait.objects.filter(id=wait.id, status="CONSUMED").exists)
+    return _milliseconds(_committed("approvals_decision", wait_id=wait.id), _committed("approvals_wait", id=wait.id))
+
+
+def _nobody_works() -> bool:
+    from runs.models import Lease
+
+    return not Lease.objects.filter(owner__isnull=False).exists()
+
+
+def takeover_latencies(server: Server, name: str) -> Iterator[tuple[str, str]]:
+    """From a kill -9 of the worker that holds a run: to the lease of another process, and to its next step."""
     with _stack(server, name) as stack:
         from receipts.models import Attempt
         from runs.models import RunTransition
@@ -70,7 +89,8 @@ def takeover_latencies(server: Server, name: str) -> dict[str, list[float]]:
             leases.append(_milliseconds(killed, took.at))
             steps.append(_milliseconds(killed, again.dispatched_at))
             workers[workers.index(victim)] = stack.start_worker(f"w{number + 2}")
-        return {"kill to lease": leases, "kill to step": steps}
+        yield "kill to lease", summary(leases)
+        yield "kill to step", summary(steps)
 
 
 def summary(taken: list[float]) -> str:
@@ -85,7 +105,8 @@ def summary(taken: list[float]) -> str:
 class _Stack:
     """Worker processes on one database and one broker."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, dsn: str, folder: Path, environment: dict[str, str]) -> None:
+        self.dsn = dsn
         self.folder = folder
         self.environment = environment
         self.children: list[Child] = []
@@ -105,6 +126,15 @@ class _Stack:
     def start_watcher(self) -> Child:
         return self.start(programs.watcher(self.environment))
 
+    def start_beat(self) -> Child:
+        return self.start(programs.beat(self.environment))
+
+    def holds(self) -> Counter[str]:
+        """How many processes and threads the programs have, and sessions the database."""
+        groups = {child.pid for child in self.children}
+        threads = [count for group, count in _processes() if group in groups]
+        return Counter(processes=len(threads), threads=sum(threads), sessions=_sessions())
+
 
 @contextmanager
 def _stack(server: Server, name: str) -> Iterator[_Stack]:
@@ -115,7 +145,7 @@ def _stack(server: Server, name: str) -> Iterator[_Stack]:
     url = valkey.url(broker)
     ours.prepare(dsn, broker=url)
     environment = {**os.environ, "SIGNALBOX_BROKER_URL": url, "SIGNALBOX_VAR_DIR": str(folder)}
-    stack = _Stack(folder, environment)
+    stack = _Stack(dsn, folder, environment)
     stack.start(valkey.program(broker, environment))
     _until(lambda: valkey.answers(broker))
     try:
@@ -125,6 +155,25 @@ def _stack(server: Server, name: str) -> Iterator[_Stack]:
             if child.process is not None:
                 child.send(signal.SIGKILL)
                 child.collect()
+
+
+def _processes() -> Iterator[tuple[int, int]]:
+    """The process group and the number of threads of every process."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+            yield int(fields[2]), int(fields[17])
+
+
+def _sessions() -> int:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+        )
+        found: int = cursor.fetchone()[0]
+    return found
 
 
 def _approve(wait: Any) -> None:

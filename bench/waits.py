@@ -2,7 +2,7 @@
 
 import argparse
 
-from bench.latency import COMMIT_TIMES, decision_latencies, summary, takeover_latencies
+from bench.latency import COMMIT_TIMES, decision_latencies, takeover_latencies
 from bench.server import running_server
 from bench.tables import line
 
@@ -15,8 +15,8 @@ def main() -> None:
     parser.add_argument("what", choices=MEASURES)
     what = parser.parse_args().what
     with running_server(COMMIT_TIMES) as server:
-        for name, taken in MEASURES[what](server, what).items():
-            line(name, summary(taken))
+        for name, found in MEASURES[what](server, what):
+            line(name, found)
 
 
 if __name__ == "__main__":
