@@ -18,12 +18,14 @@ from checkpoints.services import head_lock_soon, saves_probe
 from receipts.selectors import (
     calls_in_lineage,
     lost_workers,
+    open_attempts,
     proposals_waiting,
     result_bytes,
     run_keys,
 )
 from runs.canonical import canonical, digest
 from runs.errors import connection_lost
+from runs.leases import lease_look
 from runs.selectors import ToContinue, pin_of, run_inputs, run_to_continue
 from runs.services import children_settle
 from runs.states import UNHOLDING_CAUSES, BudgetUnit, Holding, HoldReason, RecoveryPolicy, RunStatus, WakeupCause
@@ -75,10 +77,19 @@ def _hold_often_taken(holding: Holding, run: Any) -> None:
     )
 
 
+_HEARD = UNHOLDING_CAUSES | {WakeupCause.CHILD}
+
+
 def settle_lost_attempts(holding: Holding) -> bool:
     """Mark every attempt of an older fence as unanswered and hold its budget, and hear of children that have ended. Returns
     whether a stop is requested.
+
+    Where there is nothing of that, nothing is locked: no older fence can send any more, and a wakeup that comes now is
+    heard of like one that comes later.
     """
+    stop_requested, woken = lease_look(holding, causes=_HEARD)
+    if not woken and not open_attempts(run_id=holding.run_id, before_fence=holding.fence):
+        return stop_requested
     with held_run(holding) as (run, stopping):
         lose_open_attempts(run.id, before_fence=holding.fence, why="its worker was lost before it could say")
         wakeups_consume(run_id=run.id, fence=holding.fence, causes=UNHOLDING_CAUSES)

@@ -16,6 +16,7 @@ from tests.engine.engine import Engine, run_now, sql
 STEP = "WITH\nfence AS (\n    SELECT l."  # a step begins by locking its lease
 STEP_STATEMENTS_A_STEP = 1.15  # ten turns, ten results, and the turn that ends the run
 STATEMENTS_OF_A_RUN = 75
+STATEMENTS_TO_A_DISPATCH = 38
 WAL_BYTES_A_STEP = 6600  # the target is 2,500; docs/performance.md says where the rest goes
 
 
@@ -58,6 +59,19 @@ def test_a_step_is_one_statement_and_one_commit(twenty_steps: Engine, monkeypatc
     between = [sent[index] for index in range(of_steps[0], of_steps[-1] + 1) if index not in of_steps]
     assert [statement for statement in between if "renewed_at" not in statement] == []  # only the heartbeat speaks
     assert len(sent) <= STATEMENTS_OF_A_RUN
+
+
+def test_what_follows_a_decision_is_few_statements(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the lease to the dispatch of the call that was approved: what P8 spends in the worker."""
+    SCRIPT.tell(calls(("once", "a")))
+    run_id = engine.start()
+    drive(run_id)
+    engine.approve(run_id)
+    with monkeypatch.context() as patch, statements(patch) as sent:
+        drive(run_id)
+    assert run_now(run_id).status == "COMPLETED"
+    (dispatch, *_) = [index for index, statement in enumerate(sent) if statement.startswith(STEP)]
+    assert dispatch < STATEMENTS_TO_A_DISPATCH
 
 
 def test_the_wal_of_a_step_stays_within_its_bound(twenty_steps: Engine) -> None:
