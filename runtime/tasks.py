@@ -1,19 +1,26 @@
 """The Celery tasks. A message says "look at run X" and nothing else; losing every one of them costs latency only."""
 
+import logging
 from uuid import UUID
 
 from celery import shared_task
 from celery.exceptions import Reject
-from celery.signals import worker_process_init
+from celery.signals import worker_init, worker_process_init
 from django.db import connections
+from django.db.utils import Error as DatabaseError
 
 from runs.faults import reach
 from runs.wakeups import LOOK_TASK
 from runtime.drain import draining
-from runtime.liveness.lock import liveness_begin
+from runtime.liveness.lock import liveness_begin, liveness_key
 from runtime.loop import drive
+from runtime.registry import agents
 from runtime.sweep import sweep_all
 from runtime.warm import leave_dead_session
+
+NO_RUN = UUID(int=0)
+
+logger = logging.getLogger(__name__)
 
 
 @shared_task(name=LOOK_TASK)
@@ -38,3 +45,20 @@ def forget_parent_connections(**_: object) -> None:
     """A forked pool process must not share its parent's database sessions. It gets a lock of its own."""
     connections.close_all()
     liveness_begin()
+
+
+@worker_init.connect
+def warm_up_last(**_: object) -> None:
+    """Have each pool process warm up after Celery's own receiver, which is there by now, has closed every session."""
+    worker_process_init.connect(warm_up)
+
+
+def warm_up(**_: object) -> None:
+    """Before the first hint, connect and load what every task needs, so that nobody waits for it."""
+    agents()
+    if liveness_key() is None:
+        return  # nobody knows whether the database answers, and a pool process that takes long to start is killed
+    try:
+        drive(NO_RUN)
+    except DatabaseError as error:
+        logger.warning("the database is away, the first task connects: %s", error)

@@ -1,12 +1,15 @@
 """An idle worker stays warm: its database session outlives a task, and is replaced when the server has ended it."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from tests.engine.engine import sql
 from tests.scenarios.invariants import check_invariants
 from tests.scenarios.world import POOL, WORKERS, World
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -51,6 +54,30 @@ def session_of_a_step(world: World) -> set[tuple[object, ...]]:
     world.tell_outside(mode="ok", **{"for": "reference"})
     world.open_wait(run_id)
     return found
+
+
+def threads(world: World) -> list[int]:
+    """How many threads each process of the worker has."""
+    group, found = world.workers[0].child.pid, []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+            found += [int(fields[17])] if int(fields[2]) == group else []
+    return sorted(found)
+
+
+def test_a_worker_has_its_session_before_the_first_hint_comes(one_process: World) -> None:
+    wait_until(lambda: sessions("query = 'COMMIT'"), "it has looked for a run that nobody has")
+
+
+def test_a_run_that_waits_holds_no_thread_no_process_and_no_session(one_process: World) -> None:
+    """What 10,000 of them hold is measured by `make bench`."""
+    one_process.run_to_wait()
+    wait_until(lambda: one_process.deliveries()[1] == 0, "the worker is idle")
+    before = threads(one_process), len(sessions())
+    for _ in range(5):
+        one_process.run_to_wait()
+    wait_until(lambda: (threads(one_process), len(sessions())) == before, "nothing more is held than by one")
 
 
 def test_a_worker_keeps_its_session_from_task_to_task(one_process: World) -> None:
