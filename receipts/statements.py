@@ -142,6 +142,17 @@ run_id = %(run)s AND status IN ('DISPATCHED', 'UNCERTAIN', 'RETRY_WAIT') ORDER B
 
 AUTHORED = "run_id = %(run)s AND proposed_by = 'HUMAN' ORDER BY ordinal"
 
+# A proposal may wait for the call that stands for the model's own.
+WAITING = """
+WITH named AS (
+    SELECT c.id, c.id AS waiting FROM receipts_toolcall c WHERE c.id = ANY(%(calls)s)
+    UNION ALL
+    SELECT c.instead_of_id, c.id FROM receipts_toolcall c
+    WHERE c.id = ANY(%(calls)s) AND c.instead_of_id <> ALL(%(calls)s))
+SELECT named.waiting, m.turn_no, p.ordinal FROM named
+JOIN receipts_proposal p ON p.tool_call_id = named.id JOIN receipts_modelcall m ON m.id = p.model_call_id
+ORDER BY p.id"""
+
 KEYS = """
 SELECT t.id, t.idempotency_key, t.status, t.blocking, t.ordinal FROM receipts_toolcall t
 WHERE t.run_id = %(run)s ORDER BY t.ordinal"""

@@ -7,6 +7,7 @@ from django.db.models import Q, QuerySet
 
 from accounts.errors import NotFound
 from accounts.selectors import plain_body, proved_body
+from accounts.statements import stored_rows
 from accounts.states import Actor, Permission
 from receipts.models import ModelCall, Result, ToolCall
 from receipts.states import OPEN_TURN, UNSETTLED_CALL, CallStatus, ModelCallStatus
@@ -45,6 +46,12 @@ def proved_result(result: Result) -> bytes:
 def calls_of(*, ids: Sequence[UUID]) -> dict[UUID, ToolCall]:
     """Calls by id, with their results."""
     return {call.id: call for call in ToolCall.objects.filter(id__in=ids).select_related("result")}
+
+
+def calls_unsent(*, ids: Sequence[UUID]) -> dict[UUID, ToolCall]:
+    """Those of these calls that have not been sent and are not closed, by id."""
+    unsent = "id = ANY(%(ids)s) AND status IN ('PROPOSED', 'AWAITING_APPROVAL')"
+    return {call.id: call for call in stored_rows(ToolCall, unsent, {"ids": list(ids)})}
 
 
 def reads_done(run_id: UUID) -> list[ToolCall]:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Max, Prefetch, Q, prefetch_related_objects
+from django.db.models import Count, Max, Prefetch, prefetch_related_objects
 
-from accounts.statements import stored_rows
+from accounts.statements import fetch, stored_rows
 from receipts.models import ModelCall, Proposal, ToolCall
 from receipts.selectors.calls import call_arguments
-from receipts.statements import AUTHORED, OPEN_TURN, SEALED_TURNS
+from receipts.statements import AUTHORED, OPEN_TURN, SEALED_TURNS, WAITING
 from receipts.states import CallStatus, Disposition, ModelCallStatus
 from runs.selectors import artifact_bytes, artifacts_bytes
 
@@ -119,12 +119,7 @@ def proposals_waiting(*, call_ids: Sequence[UUID]) -> list[tuple[UUID, int, int]
     """(call, turn, ordinal) of every proposal that names one of these calls, or the model's call that one stands for."""
     if not call_ids:
         return []
-    named = Q(tool_call_id__in=call_ids) | Q(tool_call__stand_ins__in=call_ids)
-    rows = Proposal.objects.filter(named).order_by("id")
-    found = rows.values_list("tool_call_id", "tool_call__stand_ins__id", "model_call__turn_no", "ordinal")
-    wanted = set(call_ids)
-    places = [(own if own in wanted else stand_in, turn_no, ordinal) for own, stand_in, turn_no, ordinal in found]
-    return [(call_id, turn_no, ordinal) for call_id, turn_no, ordinal in dict.fromkeys(places) if call_id in wanted]
+    return [(call_id, turn_no, ordinal) for call_id, turn_no, ordinal in fetch(WAITING, {"calls": list(call_ids)})]
 
 
 def stand_ins_of(*, ids: Sequence[UUID]) -> dict[UUID | None, ToolCall]:

@@ -8,7 +8,7 @@ from approvals.services import ruling_record, wait_open
 from approvals.states import PolicyOutcome
 from checkpoints.services import SaveRefused, head_lock, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
-from receipts.selectors import calls_of
+from receipts.selectors import calls_unsent
 from receipts.services import call_refuse
 from receipts.states import CallStatus
 from runs.faults import reach
@@ -51,9 +51,8 @@ def route(session: Session) -> bool:
 
 def unsent(session: Session) -> list[Any]:
     """The calls of the current turn that have not been sent and are not closed, in order."""
-    calls = calls_of(ids=list(session.snapshot.barrier))
-    waiting = (CallStatus.PROPOSED, CallStatus.AWAITING_APPROVAL)
-    return [calls[id] for id in session.snapshot.barrier if calls[id].status in waiting]
+    calls = calls_unsent(ids=session.snapshot.barrier)
+    return [calls[id] for id in session.snapshot.barrier if id in calls]
 
 
 def route_calls(session: Session, calls: Sequence[Any]) -> bool:

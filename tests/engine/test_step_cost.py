@@ -16,7 +16,7 @@ from tests.engine.engine import Engine, run_now, sql
 STEP = "WITH\nfence AS (\n    SELECT l."  # a step begins by locking its lease
 STEP_STATEMENTS_A_STEP = 1.15  # ten turns, ten results, and the turn that ends the run
 STATEMENTS_OF_A_RUN = 75
-STATEMENTS_TO_A_DISPATCH = 38
+STATEMENTS_TO_A_DISPATCH = 32
 WAL_BYTES_A_STEP = 6600  # the target is 2,500; docs/performance.md says where the rest goes
 
 
