@@ -120,8 +120,10 @@ def _unreceipted(history: History) -> list[Row]:
     return history.rows(
         """SELECT c.id, c.status FROM receipts_toolcall c LEFT JOIN receipts_result r ON r.tool_call_id = c.id
            LEFT JOIN receipts_effect e ON e.tool_call_id = c.id
+           LEFT JOIN receipts_reportversion v ON v.tool_call_id = c.id
            WHERE c.tenant_id = ANY(%(tenants)s) AND c.status IN ('SUCCEEDED', 'FAILED') AND (r.tool_call_id IS NULL
-               OR c.status = 'SUCCEEDED' AND c.effect_class <> 'READ_ONLY' AND c.attempts > 0 AND e.id IS NULL)"""
+               OR c.status = 'SUCCEEDED' AND c.effect_class <> 'READ_ONLY' AND c.attempts > 0 AND e.id IS NULL
+               OR c.status = 'SUCCEEDED' AND c.tool = 'note' AND c.attempts > 0 AND v.id IS NULL)"""
     )
 
 

@@ -5,8 +5,9 @@ its sentence and which returns what breaks it. `check` is asked when nothing is 
 """
 
 import hashlib
+import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
@@ -124,27 +125,41 @@ def revisions_form_one_chain(history: History) -> Broken:
     ]
     needed = [row for row in rows if row["empty"] and (row["revision"] == row["head"] or row["forked"])]
     broken += [f"run {row['run_id']}: revision {row['revision']} was purged and is needed" for row in needed]
-    return broken + [bad for row in rows if row["purged_at"] is None and (bad := _unreadable(row))]
+    known: dict[UUID, set[str]] = defaultdict(set)
+    for call in history.rows(
+        """SELECT c.id, c.run_id FROM receipts_toolcall c JOIN receipts_result r ON r.tool_call_id = c.id
+           JOIN runs_run u ON u.id = c.run_id WHERE u.status = 'COMPLETED' AND u.tenant_id = ANY(%(tenants)s)"""
+    ):
+        known[call["run_id"]].add(str(call["id"]))
+    return broken + [bad for row in rows if row["purged_at"] is None and (bad := _unfit(row, known[row["run_id"]]))]
 
 
-def _unreadable(row: Row) -> str:
+def _unfit(row: Row, known: set[str]) -> str:
+    """What is wrong with a stored body. The last one of a completed run names every result that the run has."""
     try:
-        verified_body(Checkpoint.objects.get(id=row["id"]))
+        body = json.loads(verified_body(Checkpoint.objects.get(id=row["id"])))
     except Unreadable as error:
         return f"run {row['run_id']}: revision {row['revision']} is {error.kind}"
+    if row["revision"] == row["head"] and (lost := known - {ref["call"] for ref in body["results"]}):
+        return f"run {row['run_id']}: its head does not know the results of {sorted(lost)}"
     return ""
 
 
 def nothing_starts_after_a_stop(history: History) -> Broken:
-    """Whoever was told that a stop is accepted finds it there, and from that moment on nothing of the run is sent."""
+    """Whoever was told that a stop is accepted finds it there, and from that moment on nothing of the run is sent; nor while a
+    pause is open.
+    """
     rows = history.rows(
         """SELECT c.run_id, coalesce(t.id, m.id) AS receipt, a.attempt_no FROM runs_controlrequest c
            JOIN receipts_attempt a ON a.dispatched_at > c.accepted_at
            LEFT JOIN receipts_toolcall t ON t.id = a.tool_call_id
            LEFT JOIN receipts_modelcall m ON m.id = a.model_call_id
-           WHERE c.kind = 'STOP' AND coalesce(t.run_id, m.run_id) = c.run_id AND c.tenant_id = ANY(%(tenants)s)"""
+           WHERE (c.kind = 'STOP' OR c.kind = 'PAUSE' AND (c.settled_at IS NULL OR a.dispatched_at < c.settled_at))
+                 AND coalesce(t.run_id, m.run_id) = c.run_id AND c.tenant_id = ANY(%(tenants)s)"""
     )
-    broken = [f"run {row['run_id']}: attempt {row['attempt_no']} of {row['receipt']} after its stop" for row in rows]
+    broken = [
+        f"run {row['run_id']}: attempt {row['attempt_no']} of {row['receipt']} after its stop or pause" for row in rows
+    ]
     there = {
         str(row["run_id"])
         for row in history.rows(

@@ -39,6 +39,7 @@ ROW_FENCE = (
 NO_FENCE = (STEP_FENCE, STEP_OWN_FENCE, ROW_FENCE)
 HEAD = ("h.revision = %(ck_revision)s - 1 AND h.digest = %(ck_parent)s", "%(ck_parent)s::text IS NOT NULL")
 STOP = ("NOT fence.stop_requested AND", "true AND")
+PAUSE = ("AND NOT fence.pause_requested", "AND true")
 STILL_SENT = (
     "AND t.run_id = done.run_id AND t.status = 'DISPATCHED'",
     "AND t.run_id = done.run_id",
@@ -229,6 +230,7 @@ PLANTS = (
         "any-tenant", "a run is shown to whoever asks", "I12",
         patches=[("console.api.runs.access_run", _instead(_any_tenant))], place=Place.WEB,
     ),
+    Plant("after-pause", "a call is sent although a pause was accepted", "I7", (PAUSE,)),
     Plant("same-fence", "a lease is taken under the fence of the one before", "I5", (SAME_FENCE,)),
     Plant("no-effect-row", "an effect is not recorded", "I4", (NO_EFFECT,)),
     Plant("sends-twice", "an attempt is sent twice", "I3", patches=[("runtime.loop.act.try_tool", _twice)]),

@@ -58,14 +58,20 @@ def zombie(until: str, tool: str) -> Callable[[Player], Play[None]]:
     return play
 
 
-def stopped(player: Player) -> Play[None]:
-    held = player.stage.hold_at("after_model_response", "", player.about)
-    yield from player.start()
-    pid = yield from player.taken(held, player.attend)
-    assert pid is not None
-    yield from player.act(f"runs/{player.played.run_id}/stop/", {"reason": "not needed"})
-    player.stage.go_on(pid)
-    yield from player.until(player.attend, "the run ends")
+def asked_to(act: str) -> Callable[[Player], Play[None]]:
+    """A stop or a pause is accepted while a worker stands still with the model's answer in its hands."""
+
+    def play(player: Player) -> Play[None]:
+        held = player.stage.hold_at("after_model_response", "", player.about)
+        yield from player.start()
+        pid = yield from player.taken(held, player.attend)
+        assert pid is not None
+        yield from player.act(f"runs/{player.played.run_id}/{act}/", {"reason": "not now"})
+        player.stage.go_on(pid)
+        yield from player.pause(MOMENT)
+        yield from player.until(player.attend, "the run ends")
+
+    return play
 
 
 def killed_after_sending(player: Player) -> Play[None]:
@@ -110,7 +116,8 @@ SCENES: dict[str, tuple[Script, Callable[[Player], Play[None]]]] = {
     "old-fence": (ONCE, zombie("HELD", "once")),
     "late-result": (ONCE, zombie("HELD", "once")),
     "fork": (LOOK, zombie("COMPLETED", "look")),
-    "after-stop": (LOOK, stopped),
+    "after-stop": (LOOK, asked_to("stop")),
+    "after-pause": (LOOK, asked_to("pause")),
     "repeats-unknown": (ONCE, killed_after_sending),
     "unknown-is-failed": (ONCE, killed_after_sending),
     "sends-first": (ONCE, killed_after_sending),
