@@ -7,8 +7,8 @@ from uuid import UUID
 
 from django.conf import settings
 
-from checkpoints.envelope import ResultRef
-from checkpoints.services import contract_now, head_lock, obligation_fulfil, saved, snapshot_save
+from checkpoints.envelope import ResultRef, Snapshot
+from checkpoints.services import SaveRefused, contract_now, head_lock, obligation_fulfil, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import (
     calls_of,
@@ -40,6 +40,7 @@ from runtime.facts import LAPSED, bound_tool, lapsed_under
 from runtime.hosts import try_probe
 from runtime.loop.dispatch import Going, dispatch_again, sending_of
 from runtime.recovery import prior_result
+from runtime.saving import record_refused_save
 from runtime.session import Session, Settled
 
 _OPEN = (CallStatus.RETRY_WAIT, CallStatus.UNCERTAIN)
@@ -294,27 +295,41 @@ def _finding(look: _Look, *, last: bool) -> VerdictGiven:
 
 
 def _close_step(session: Session) -> bool:
-    """Nothing is open: one commit takes what the step gave into the head, verdicts and closed calls included."""
-    refs = session.refs()
-    unsent = unsent_calls(ids=session.snapshot.barrier)
+    """Nothing is open: one commit takes what the step gave into the head, verdicts and closed calls included.
+
+    Where the snapshot is refused, what is stored stands, and the worker goes on from the draft as far as that may go (T11).
+    """
+    refs, prepared, refused = session.refs(), None, None
     with held_run(session.holding) as (run, _):
         head_lock(run.id)
-        for ref in refs:
-            if ref.ok:
-                obligation_fulfil(run_id=run.id, step_name=ref.step_name, call_id=ref.call)
-        contract = session.snapshot.contract
-        now = contract_now(run_id=run.id, goal=contract.goal, version=contract.version)
-        if refs or unsent:
-            snapshot = session.next_snapshot(
-                Phase.TOOL_RESULT_RECORDED, node="route", results=refs, contract=now, closes_step=True
-            )
+        snapshot = _step_draft(session, run, refs)
+        try:
+            prepared = session.prepared(snapshot, Trigger.AFTER_EFFECT if refs else Trigger.CURSOR)
+        except SaveRefused as error:
+            if not refs:
+                raise
+            refused = error.outcome
         else:
-            snapshot = session.next_snapshot(
-                Phase.READY_TO_DECIDE, node="think", barrier=(), contract=now, closes_step=True
-            )
-        prepared = session.prepared(snapshot, Trigger.AFTER_EFFECT if refs else Trigger.CURSOR)
-        saved(snapshot_save(prepared, fence=session.holding.fence))
+            saved(snapshot_save(prepared, fence=session.holding.fence))
     session.step_closed()
-    session.moved(snapshot, prepared.digest)
+    if refused is not None:
+        record_refused_save(session.holding, refused)
+        session.work_on(snapshot)
+    elif prepared is not None:
+        session.moved(snapshot, prepared.digest)
     session.reread()
     return True
+
+
+def _step_draft(session: Session, run: Any, refs: Sequence[ResultRef]) -> Snapshot:
+    """The revision that closes the step, with the promises that it keeps marked as kept in the caller's transaction."""
+    for ref in refs:
+        if ref.ok:
+            obligation_fulfil(run_id=run.id, step_name=ref.step_name, call_id=ref.call)
+    contract = session.snapshot.contract
+    now = contract_now(run_id=run.id, goal=contract.goal, version=contract.version)
+    if refs or unsent_calls(ids=session.snapshot.barrier):
+        return session.next_snapshot(
+            Phase.TOOL_RESULT_RECORDED, node="route", results=tuple(refs), contract=now, closes_step=True
+        )
+    return session.next_snapshot(Phase.READY_TO_DECIDE, node="think", barrier=(), contract=now, closes_step=True)

@@ -3,13 +3,14 @@
 After a result whose snapshot was refused, the worker keeps the next revision as its working state, and the head stays. Each
 time a step has closed it tries to save again. Until then the model may be asked and reads may be sent; a call with an effect
 or a wait needs a revision to be bound to, and is refused as WAIT_UNBINDABLE. A worker that takes over meanwhile starts
-from the head and derives the same from what is stored.
+from the head, derives the same from what is stored, and goes on as far.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from checkpoints.services import SaveRefused, head_lock, saved, snapshot_save
+from checkpoints.statements import Prepared
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import calls_of, proposals_waiting
 from receipts.states import CallStatus, Disposition
@@ -33,11 +34,15 @@ def catch_up(session: Session) -> bool:
     except SaveRefused as refused:
         record_refused_save(session.holding, refused.outcome)
         return False
+    _save(session, prepared)
+    return True
+
+
+def _save(session: Session, prepared: Prepared) -> None:
     with held_run(session.holding) as (run, _):
         head_lock(run.id)
         saved(snapshot_save(prepared, fence=session.holding.fence))
-    session.moved(snapshot, prepared.digest)
-    return True
+    session.moved(prepared.candidate.snapshot, prepared.digest)
 
 
 def _unsent(session: Session) -> list[Any]:
@@ -73,7 +78,9 @@ def record_unbindable(session: Session, calls: Sequence[Any]) -> None:
 
 
 def decide_sealed(session: Session, turn: Any) -> bool:
-    """Take a turn into the head that was sealed without a revision (F06): the model is not asked again. Returns True."""
+    """Take a turn into the head that was sealed without a revision (F06), or into the state that is ahead of it: the model is
+    not asked again. Returns True.
+    """
     proposals = list(turn.proposals.all())
     calls = [one.tool_call for one in proposals if one.tool_call is not None]
     calls = [call for call in calls if (call.run_id, call.turn_no) == (session.run.id, turn.turn_no)]
@@ -87,11 +94,10 @@ def decide_sealed(session: Session, turn: Any) -> bool:
     else:
         phase, node = Phase.DECISION_RECORDED, "route"
     snapshot = session.next_snapshot(phase, node=node, turn_no=turn.turn_no, barrier=barrier)
-    prepared = session.prepared(snapshot, Trigger.CURSOR)
-    with held_run(session.holding) as (run, _):
-        head_lock(run.id)
-        saved(snapshot_save(prepared, fence=session.holding.fence))
-    session.moved(snapshot, prepared.digest)
+    if session.working is not None:
+        session.work_on(snapshot)
+    else:
+        _save(session, session.prepared(snapshot, Trigger.CURSOR))
     for call_id, turn_no, ordinal in proposals_waiting(call_ids=barrier):
         session.asked_for(call_id, turn_no, ordinal)
     return True

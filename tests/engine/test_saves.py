@@ -267,6 +267,42 @@ def test_a_worker_that_takes_over_an_unsaved_run_derives_it_from_what_is_stored(
     assert broken_invariants() == {}
 
 
+@pytest.mark.parametrize("dies_after", ["a", "b"])
+def test_a_worker_that_takes_over_while_nothing_can_be_saved_goes_on_with_reads_too(
+    engine: Engine, at_point: At, monkeypatch: pytest.MonkeyPatch, dies_after: str
+) -> None:
+    """A-124: it derives the state from what is stored, beyond the head, and is held where the first one would be."""
+
+    def last(_: ToolContext) -> ToolOutcome:
+        at_point("after_result_commit", kill)
+        return went_well(dies_after)
+
+    SCRIPT.tell(calls(("note", "a")), calls(("look", "b")), calls(("look", "c")), calls(("once", "d")))
+    SCRIPT.do(dies_after, last)
+    differences = watch_requests()
+    run_id = engine.start()
+    with monkeypatch.context() as patch:
+        unsaved(patch)
+        with pytest.raises(Killed):
+            drive(run_id)
+        expire_lease(run_id)
+        drive(run_id)
+        run = run_now(run_id)
+        assert (run.status, run.hold_reason) == ("HELD", "SAVE_REFUSED")
+        assert "WAIT_UNBINDABLE" in run.hold_detail
+        assert (head_of(run_id).phase, load_head(run).snapshot.turn_no) == ("AWAITING_TOOL_RESULT", 1)
+        assert Refusal.objects.get(run_id=run_id, kind="WAIT_UNBINDABLE").subject_id == call_named(run_id, "d").id
+        assert (SCRIPT.labels("note"), SCRIPT.labels("look")) == (["a"], ["b", "c"])
+    engine.resume(run_id)
+    drive(run_id)
+    engine.approve(run_id)
+    drive(run_id)
+    assert run_now(run_id).status == "COMPLETED"
+    assert (SCRIPT.labels("note"), SCRIPT.labels("look"), SCRIPT.labels("once")) == (["a"], ["b", "c"], ["d"])
+    assert (asked_once(run_id), differences) == (True, [])
+    assert broken_invariants() == {}
+
+
 def test_a_goal_that_was_revised_beside_an_unsaved_result_holds_for_the_next_turn(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
