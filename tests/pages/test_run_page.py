@@ -182,3 +182,19 @@ def test_a_pause_is_called_a_pause(mo: Member) -> None:
     )
     html = mo.get(f"/runs/{run.id}/")
     assert "Pause accepted, asked by mo.okafor" in html and "stop accepted</text>" not in html
+
+
+def test_a_held_run_names_the_code_under_which_the_runbook_has_it(mo: Member) -> None:
+    start = timezone.now() - timedelta(minutes=18)
+    run = story.held(mo.tenant, start, "RESUME_REFUSED", "Claims", "PIN_UNAVAILABLE: publish_report 1").run
+    html = mo.get(f"/runs/{run.id}/")
+    assert "RESUME_REFUSED, PIN_UNAVAILABLE</code>" in html
+    assert "The agent is not the one that it started with: publish_report 1." in html
+    assert "Pin it anew…" in html and "Migrate…" not in html
+
+
+def test_trying_again_is_not_offered_where_it_can_only_be_refused(mo: Member) -> None:
+    start = timezone.now() - timedelta(minutes=18)
+    run = story.held(mo.tenant, start, "RESUME_REFUSED", "Claims", "WITHDRAWN: the assumption “A”").run
+    html = mo.get(f"/runs/{run.id}/")
+    assert "Try again…" not in html and "Settle it…" in html

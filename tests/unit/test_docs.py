@@ -9,9 +9,10 @@ from approvals.states import WAIT_MOVES
 from checkpoints.envelope import Snapshot
 from checkpoints.states import COMMITMENT_MOVES, OBLIGATION_MOVES, PHASE_MOVES, SAVE_MOVES
 from receipts.states import CALL_MOVES, MODEL_CALL_MOVES, PUBLICATION_MOVES
-from runs.states import CONTROL_MOVES, RUN_MOVES, WAKEUP_MOVES
+from runs.states import CONTROL_MOVES, RUN_MOVES, WAKEUP_MOVES, HoldReason
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "state-machines.md"
+RUNBOOK = PAGE.parent / "runbooks" / "run-does-not-move.md"
 ARROW = re.compile(r"^\| ([A-Z_]+) → ([A-Z_]+) \| (.+\.) \|$")
 
 MACHINES = {
@@ -68,3 +69,9 @@ def test_every_field_of_a_checkpoint_says_who_reads_it_what_they_do_and_what_con
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
     assert [row[0].strip("`") for row in rows] == list(Snapshot.model_fields)
     assert all(len(row) == 4 and all(row) for row in rows)
+
+
+def test_the_runbook_of_runs_that_do_not_move_has_every_hold() -> None:
+    rows = RUNBOOK.read_text()
+    missing = [reason for reason in HoldReason if f"HELD, {reason}" not in rows]
+    assert not missing
