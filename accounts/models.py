@@ -59,6 +59,14 @@ def starts_without(condition: str) -> pgtrigger.Trigger:
     )
 
 
+class Moves(pgtrigger.FSM):
+    """The trigger of the legal moves of a table that a step writes. It looks at what was written: a trigger that looks
+    before has the database lock the row once more, which is a record of the log for each move.
+    """
+
+    when = pgtrigger.After
+
+
 def one_of(field: str, values: list[str], name: str) -> models.CheckConstraint:
     """A check that a text column holds one of the given values."""
     return models.CheckConstraint(condition=Q(**{f"{field}__in": values}), name=name)

@@ -9,6 +9,7 @@ from django.db.models import Q
 from accounts.keys import new_id
 from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, no_truncate, one_of, starts_as
 from approvals.states import LIVE_WAIT, WAIT_MOVES, DecisionVerdict, PolicyOutcome, WaitStatus
+from checkpoints.models import names_a_revision
 from receipts.models import ToolCall
 from runs.models import Run
 
@@ -16,8 +17,9 @@ from runs.models import Run
 class PolicyDecision(models.Model):
     """What the policy said about a call, and by which rules."""
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    tool_call = models.ForeignKey(ToolCall, on_delete=models.PROTECT, related_name="policy_decisions")
+    pk = models.CompositePrimaryKey("tool_call_id", "id")
+    id = models.UUIDField(default=new_id, editable=False)
+    tool_call = models.ForeignKey(ToolCall, on_delete=models.PROTECT, related_name="policy_decisions", db_index=False)
     policy_version = models.CharField(max_length=64)
     outcome = models.CharField(max_length=20)
     rule = models.CharField(max_length=500)
@@ -70,6 +72,7 @@ class Wait(models.Model):
         ]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=WAIT_MOVES),
+            names_a_revision("checkpoint_revision", "checkpoint_digest"),
             starts_as(WaitStatus.OPEN),
             pgtrigger.ReadOnly(
                 name="binding_frozen",

@@ -42,10 +42,32 @@ _MOVES = ", ".join(f"('{start}', '{end}')" for start, end in PHASE_MOVES)
 _KEEPING = ", ".join(f"'{trigger}'" for trigger in sorted(PHASE_KEEPING_TRIGGERS))
 
 
+def names_a_revision(revision: str, digest: str) -> pgtrigger.Trigger:
+    """The trigger of a row that names a stored revision of its run by number and digest, asked at the end of the transaction.
+
+    A foreign key would need an index of its own for each revision and lock the row. Revisions are never deleted and their
+    envelopes never change, so that it is there once is enough.
+    """
+    return pgtrigger.Trigger(
+        name="names_a_revision",
+        when=pgtrigger.After,
+        timing=pgtrigger.Deferred,
+        operation=pgtrigger.Insert | pgtrigger.Update,
+        func=f"""
+            IF NOT EXISTS (SELECT FROM checkpoints_checkpoint c WHERE c.run_id = NEW.run_id
+                           AND c.revision = NEW.{revision} AND c.digest = NEW.{digest}) THEN
+                RAISE EXCEPTION '% names a revision that is not stored with that digest', TG_TABLE_NAME
+                    USING ERRCODE = 'foreign_key_violation';
+            END IF;
+            RETURN NULL;
+        """,
+    )
+
+
 class Checkpoint(models.Model):
     """One immutable revision. The digest covers the canonical body, chained to the parent's."""
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    save_id = models.UUIDField(primary_key=True)
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, db_constraint=False, db_index=False)
     run = models.ForeignKey(
         Run, on_delete=models.PROTECT, related_name="checkpoints", db_constraint=False, db_index=False
@@ -56,7 +78,6 @@ class Checkpoint(models.Model):
     phase = models.CharField(max_length=24)
     next_node = models.CharField(max_length=128)
     trigger = models.CharField(max_length=16)
-    save_id = models.UUIDField(unique=True)
     fence = models.BigIntegerField()
     intent_version = models.IntegerField()
     digest = models.CharField(max_length=64)
@@ -70,7 +91,6 @@ class Checkpoint(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["run", "revision"], name="checkpoint_revision_once"),
-            models.UniqueConstraint(fields=["run", "revision", "digest"], name="checkpoint_binding"),
             models.CheckConstraint(condition=Q(revision__gte=1), name="checkpoint_revision_positive"),
             models.CheckConstraint(
                 condition=Q(revision=1, parent_digest=None) | Q(revision__gt=1, parent_digest__isnull=False),
@@ -139,7 +159,7 @@ class Head(models.Model):
             ),
             pgtrigger.Trigger(
                 name="moves_by_one",
-                when=pgtrigger.Before,
+                when=pgtrigger.After,
                 operation=pgtrigger.Update,
                 func=f"""
                     IF NEW.revision <> OLD.revision + 1 THEN
@@ -158,6 +178,7 @@ class Head(models.Model):
                     RETURN NEW;
                 """,  # noqa: S608  the literals are this app's own states
             ),
+            names_a_revision("revision", "digest"),
             no_delete(),
             no_truncate(),
         ]

@@ -74,7 +74,7 @@ def load_head(run: Run) -> Position:
     snapshot = parsed_snapshot(plain, checkpoint)
     _prove_identity(run, checkpoint, snapshot, parent)
     parts = stored_parts(snapshot, plain)
-    return Position(checkpoint.revision, checkpoint.digest, snapshot, parts, checkpoint.id)
+    return Position(checkpoint.revision, checkpoint.digest, snapshot, parts, checkpoint.save_id)
 
 
 def _head_row(run: Run) -> tuple[Checkpoint, str | None]:
@@ -109,7 +109,7 @@ def load_older_head(run: Run) -> Position:
         raise Unreadable("SCHEMA", str(error)) from error
     except ValueError as error:
         raise Unreadable("SCHEMA", f"the way from format {checkpoint.format_version} leads nowhere") from error
-    return Position(checkpoint.revision, checkpoint.digest, snapshot, id=checkpoint.id)
+    return Position(checkpoint.revision, checkpoint.digest, snapshot, id=checkpoint.save_id)
 
 
 def head_format(run: Run) -> int:
@@ -278,7 +278,11 @@ def stored_bodies(run_id: UUID) -> Sequence[StoredBody]:
 
 def runs_with_more_than(bodies: int, *, tenant_id: UUID) -> Sequence[UUID]:
     """The runs of a tenant that have more bodies than so many, oldest first."""
-    rows = Checkpoint.objects.filter(tenant_id=tenant_id, purged_at=None).values("run_id").annotate(count=Count("id"))
+    rows = (
+        Checkpoint.objects.filter(tenant_id=tenant_id, purged_at=None)
+        .values("run_id")
+        .annotate(count=Count("revision"))
+    )
     return list(rows.filter(count__gt=bodies).order_by("run_id").values_list("run_id", flat=True))
 
 

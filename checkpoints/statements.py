@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
@@ -15,11 +15,11 @@ from runs.statements import joined
 
 _CANDIDATE = """
 candidate AS (
-    SELECT c.id, c.phase, c.node, c.reason, c.save_id, c.digest, c.encoding, c.body, c.bytes
-    FROM unnest(%(ck_go)s::boolean[], %(ck_id)s::uuid[], %(ck_phase)s::text[], %(ck_node)s::text[],
+    SELECT c.phase, c.node, c.reason, c.save_id, c.digest, c.encoding, c.body, c.bytes
+    FROM unnest(%(ck_go)s::boolean[], %(ck_phase)s::text[], %(ck_node)s::text[],
                 %(ck_trigger)s::text[], %(ck_save)s::uuid[], %(ck_digest)s::text[],
                 %(ck_encoding)s::text[], %(ck_body)s::bytea[], %(ck_bytes)s::bigint[])
-         AS c(go, id, phase, node, reason, save_id, digest, encoding, body, bytes)
+         AS c(go, phase, node, reason, save_id, digest, encoding, body, bytes)
     WHERE c.go IS NULL OR c.go = EXISTS (SELECT FROM go))"""
 
 _HEAD_MOVED = """
@@ -39,11 +39,11 @@ head AS (
 _SAVED = """
 done AS (SELECT head.run_id, fence.fence FROM head, fence),
 saved AS (
-    INSERT INTO checkpoints_checkpoint (id, tenant_id, run_id, revision, parent_digest, format_version, phase,
-        next_node, trigger, save_id, fence, intent_version, digest, encoding, body, data_key_id, body_bytes)
-    SELECT c.id, %(tenant)s, done.run_id, %(ck_revision)s, %(ck_parent)s, %(ck_format)s, c.phase, c.node, c.reason,
-        c.save_id, done.fence, %(ck_intent)s, c.digest, c.encoding, c.body, %(data_key)s, c.bytes
-    FROM candidate c, done RETURNING id)"""
+    INSERT INTO checkpoints_checkpoint (save_id, tenant_id, run_id, revision, parent_digest, format_version, phase,
+        next_node, trigger, fence, intent_version, digest, encoding, body, data_key_id, body_bytes)
+    SELECT c.save_id, %(tenant)s, done.run_id, %(ck_revision)s, %(ck_parent)s, %(ck_format)s, c.phase, c.node, c.reason,
+        done.fence, %(ck_intent)s, c.digest, c.encoding, c.body, %(data_key)s, c.bytes
+    FROM candidate c, done RETURNING save_id)"""
 
 # Where new work may or may not start, the phase and so the digest differ. Both are prepared; `go` picks one. `stands` is
 # named by the joined statement: the fence, and what else has to hold for the revision to be true.
@@ -116,7 +116,7 @@ class Candidate:
     go: bool | None = None
     after: Snapshot | None = None
     writes: frozenset[UUID] = frozenset()
-    save_id: UUID = field(default_factory=uuid4)
+    save_id: UUID = field(default_factory=new_id)
     base: Parts | None = None
 
 
@@ -130,7 +130,6 @@ class Prepared:
     parts: Parts
     encoding: Encoding
     stored: bytes
-    id: UUID = field(default_factory=new_id)
 
     @property
     def save_id(self) -> UUID:
@@ -149,7 +148,6 @@ def save_params(prepared: Sequence[Prepared], *, key_id: UUID) -> dict[str, Any]
         "ck_format": first.format_version,
         "ck_intent": first.contract.version,
         "ck_go": [item.candidate.go for item in prepared],
-        "ck_id": [item.id for item in prepared],
         "ck_phase": [str(snapshot.phase) for snapshot in snapshots],
         "ck_node": [snapshot.next_node for snapshot in snapshots],
         "ck_trigger": [str(item.candidate.trigger) for item in prepared],

@@ -50,7 +50,7 @@ proposed AS (
     SELECT sealed.id, p.ordinal, p.tool, p.args_digest, p.disposition, p.call, p.refusal
     FROM jsonb_to_recordset(%(proposals)s::jsonb)
          AS p(ordinal int, tool text, args_digest text, disposition text, call uuid, refusal text), sealed
-    RETURNING id)"""
+    RETURNING ordinal)"""
 
 # An attempt number that is no longer the next one means that somebody else has sent or settled the call: it stays out.
 DISPATCH = """
@@ -151,7 +151,7 @@ WITH named AS (
     WHERE c.id = ANY(%(calls)s) AND c.instead_of_id <> ALL(%(calls)s))
 SELECT named.waiting, m.turn_no, p.ordinal FROM named
 JOIN receipts_proposal p ON p.tool_call_id = named.id JOIN receipts_modelcall m ON m.id = p.model_call_id
-ORDER BY p.id"""
+ORDER BY m.created_at, p.ordinal"""
 
 KEYS = """
 SELECT t.id, t.idempotency_key, t.status, t.blocking, t.ordinal FROM receipts_toolcall t

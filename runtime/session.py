@@ -5,10 +5,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.conf import settings
 
+from accounts.keys import new_id
 from checkpoints.envelope import Contract, ResultRef, Snapshot
 from checkpoints.selectors import Position
 from checkpoints.services import prepare, proved
@@ -143,7 +144,7 @@ class Session:
         Two drafts of which one commit stores one carry the same save id.
         """
         now = self.position
-        draft = Candidate(snapshot, trigger, go, now.snapshot, frozenset(writes), save_id or uuid4(), base=now.parts)
+        draft = Candidate(snapshot, trigger, go, now.snapshot, frozenset(writes), save_id or new_id(), base=now.parts)
         prepared = proved(prepare(draft))
         self.in_flight.append(prepared)
         return prepared
@@ -156,7 +157,7 @@ class Session:
         """The head has moved to this revision."""
         self.working = None
         saved = next((one for one in self.in_flight if one.digest == digest), None)
-        parts, id = (saved.parts, saved.id) if saved else (None, None)
+        parts, id = (saved.parts, saved.save_id) if saved else (None, None)
         self.position = Position(snapshot.revision, digest, snapshot, parts, id)
         self.trace("checkpoint_saved", revision=snapshot.revision, phase=snapshot.phase, digest=digest)
 

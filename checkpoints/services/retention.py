@@ -21,6 +21,6 @@ def bodies_purge(*, run_id: UUID, revisions: Sequence[int]) -> None:
 def revision_keep(*, run_id: UUID, revision: int) -> None:
     """Keep a revision as it is until the commit: whoever begins another run at it reads it under this lock."""
     rows = Checkpoint.objects.raw(
-        "SELECT id FROM checkpoints_checkpoint WHERE run_id = %s AND revision = %s FOR SHARE", [run_id, revision]
+        "SELECT save_id FROM checkpoints_checkpoint WHERE run_id = %s AND revision = %s FOR SHARE", [run_id, revision]
     )
     list(rows)

@@ -113,7 +113,7 @@ def checkpoint_exported(*, actor: Actor, run_id: UUID, revision: int) -> dict[st
     run = Run.objects.select_related("agent_version__agent").get(id=run_id)
     parent, pinned = _parent(run, revision), run.agent_version
     return {
-        "checkpoint_id": saved.id,
+        "checkpoint_id": saved.save_id,
         "thread_id": run.thread_id,
         "parent_checkpoint_id": parent.id,
         "sequence": revision,
@@ -159,7 +159,7 @@ def _parent(run: Run, revision: int) -> _Parent:
         source, before = run.forked_from_id, run.forked_from_revision or 0
     elif revision == 1 and run.continued_from_id is not None:
         source, before = run.continued_from_id, Head.objects.get(run_id=run.continued_from_id).revision
-    row = Checkpoint.objects.filter(run_id=source, revision=before).values_list("id", "next_node").first()
+    row = Checkpoint.objects.filter(run_id=source, revision=before).values_list("save_id", "next_node").first()
     return _Parent(*row) if row else _Parent()
 
 

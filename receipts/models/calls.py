@@ -9,6 +9,7 @@ from django.db.models import Q
 from accounts.keys import new_id
 from accounts.models import (
     ClockTimestamp,
+    Moves,
     Tenant,
     append_only,
     no_delete,
@@ -71,7 +72,7 @@ class ModelCall(models.Model):
             ),
         ]
         triggers: ClassVar = [
-            pgtrigger.FSM(name="legal_moves", field="status", transitions=MODEL_CALL_MOVES),
+            Moves(name="legal_moves", field="status", transitions=MODEL_CALL_MOVES),
             starts_as(ModelCallStatus.DISPATCHED),
             no_delete(),
             no_truncate(),
@@ -107,6 +108,17 @@ class ToolCall(models.Model):
     idempotency_key = models.CharField(max_length=64)
     intent_key = models.CharField(max_length=64)
     status = models.CharField(max_length=20, db_default=CallStatus.PROPOSED)
+    # What indexes ask of the status, in columns of their own: a move that changes neither rewrites no index.
+    live = models.GeneratedField(
+        expression=models.ExpressionWrapper(Q(status__in=sorted(LIVE_CALL)), output_field=models.BooleanField()),
+        output_field=models.BooleanField(),
+        db_persist=True,
+    )
+    unknown = models.GeneratedField(
+        expression=models.ExpressionWrapper(Q(status=CallStatus.UNCERTAIN), output_field=models.BooleanField()),
+        output_field=models.BooleanField(),
+        db_persist=True,
+    )
     blocking = models.BooleanField(db_default=True)
     contradicted = models.BooleanField(db_default=False)
     attempts = models.IntegerField(db_default=0)
@@ -122,7 +134,7 @@ class ToolCall(models.Model):
             models.UniqueConstraint(fields=["tenant", "id"], name="call_in_tenant"),
             models.UniqueConstraint(
                 fields=["run", "idempotency_key"],
-                condition=Q(status__in=sorted(LIVE_CALL)),
+                condition=Q(live=True),
                 name="one_live_call_per_key",
             ),
             one_of("status", list(CallStatus), "call_status_known"),
@@ -145,13 +157,14 @@ class ToolCall(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["run", "ordinal"], name="call_order"),
             models.Index(fields=["instead_of"], condition=Q(proposed_by="HUMAN"), name="call_stand_ins"),
-            models.Index(fields=["tenant", "created_at"], condition=Q(status="UNCERTAIN"), name="call_unknown"),
+            models.Index(fields=["tenant", "created_at"], condition=Q(unknown=True), name="call_unknown"),
         ]
         triggers: ClassVar = [
-            pgtrigger.FSM(name="legal_moves", field="status", transitions=CALL_MOVES),
+            Moves(name="legal_moves", field="status", transitions=CALL_MOVES),
             starts_as(CallStatus.PROPOSED, CallStatus.DISPATCHED),
             pgtrigger.ReadOnly(
                 name="identity_frozen",
+                when=pgtrigger.After,
                 fields=[
                     *(
                         "run",
@@ -177,6 +190,7 @@ class ToolCall(models.Model):
 class Proposal(models.Model):
     """One proposal of a sealed turn, in its order, and what became of it."""
 
+    pk = models.CompositePrimaryKey("model_call_id", "ordinal")
     model_call = models.ForeignKey(ModelCall, on_delete=models.PROTECT, related_name="proposals", db_index=False)
     ordinal = models.IntegerField()
     tool = models.CharField(max_length=200)
@@ -187,7 +201,6 @@ class Proposal(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["model_call", "ordinal"], name="proposal_once"),
             one_of("disposition", list(Disposition), "proposal_disposition_known"),
             models.CheckConstraint(
                 condition=Q(disposition__in=["REFUSED", "FINISH"], tool_call=None)
@@ -237,7 +250,10 @@ class Attempt(models.Model):
         triggers: ClassVar = [
             starts_without("NEW.outcome IS NOT NULL"),
             pgtrigger.Protect(
-                name="settled_once", operation=pgtrigger.Update, condition=pgtrigger.Q(old__outcome__isnull=False)
+                name="settled_once",
+                when=pgtrigger.After,
+                operation=pgtrigger.Update,
+                condition=pgtrigger.Q(old__outcome__isnull=False),
             ),
             no_delete(),
             no_truncate(),

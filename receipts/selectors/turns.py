@@ -143,7 +143,12 @@ def authored_calls(*, run_id: UUID) -> dict[int, list[ToolCall]]:
 def written_arguments(call: ToolCall) -> dict[str, Any]:
     """What the model, or a person in its place, wrote of a call's arguments, without what its tool filled in."""
     root = call.instead_of_id or call.id
-    proposal = Proposal.objects.select_related("model_call").filter(tool_call_id=root).order_by("id").first()
+    proposal = (
+        Proposal.objects.select_related("model_call")
+        .filter(tool_call_id=root)
+        .order_by("model_call__created_at", "ordinal")
+        .first()
+    )
     if proposal is None:
         raise LookupError(f"call {call.id} was proposed by nobody")
     turn = proposal.model_call

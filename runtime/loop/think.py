@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.conf import settings
 
@@ -329,7 +329,7 @@ def _prepared(session: Session, drafts: list[tuple[Snapshot, bool | None]]) -> l
     """The candidates of the one save; none while the state before can't be saved either."""
     if session.working is not None:
         return []
-    save_id = uuid4()
+    save_id = new_id()
     return [
         session.prepared(snapshot, Trigger.CURSOR, go=go, writes=snapshot.barrier, save_id=save_id)
         for snapshot, go in drafts

@@ -173,7 +173,7 @@ class Worker:
 
     def believe(self, prepared: Prepared) -> None:
         snapshot = prepared.candidate.snapshot
-        self.position = Position(snapshot.revision, prepared.digest, snapshot, prepared.parts, prepared.id)
+        self.position = Position(snapshot.revision, prepared.digest, snapshot, prepared.parts, prepared.save_id)
 
     # ── steps ──
 

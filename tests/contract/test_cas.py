@@ -166,14 +166,14 @@ def test_a_result_whose_revision_lost_can_be_stored_alone(worker: Worker) -> Non
 def test_without_the_condition_on_the_head_two_saves_would_both_move_it(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the compare is for: the last line of defence is the database, which lets a head move by one only."""
+    """What the compare is for: the last line of defence is the database, which stores a revision once."""
     careless = steps.SEAL_TURN.replace("AND h.revision = %(ck_revision)s - 1 AND h.digest = %(ck_parent)s", "")
     assert careless != steps.SEAL_TURN
     monkeypatch.setattr(steps, "SEAL_TURN", careless)
     worker.ask()
     call = worker.new_call()
     worker.send(worker.prepared(worker.next()))
-    assert "moves by exactly one" in refused(lambda: worker.seal(call))
+    assert "checkpoint_revision_once" in refused(lambda: worker.seal(call))
 
 
 # ── what the database holds of it ──

@@ -77,8 +77,8 @@ def test_a_document_holds_everything_that_a_checkpoint_is(doors: Doors, waiting:
     run, revision = waiting.run, waiting.checkpoint_revision
     document = exported(doors, run.id, revision)
     saved = Checkpoint.objects.get(run=run, revision=revision)
-    assert (document["checkpoint_id"], document["sequence"]) == (str(saved.id), revision)
-    assert document["parent_checkpoint_id"] == str(Checkpoint.objects.get(run=run, revision=revision - 1).id)
+    assert (document["checkpoint_id"], document["sequence"]) == (str(saved.save_id), revision)
+    assert document["parent_checkpoint_id"] == str(Checkpoint.objects.get(run=run, revision=revision - 1).save_id)
     path = [run.tenant_id, run.agent_version.agent.key, run.thread_id, run.id, revision]
     assert document["identity"]["path"] == "/".join(map(str, path))
     assert document["version"] == {

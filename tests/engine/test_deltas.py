@@ -124,7 +124,7 @@ def chain(engine: Engine) -> tuple[UUID, list[Checkpoint]]:
 
 
 def plant(row: Checkpoint, body: bytes | None) -> None:
-    sql_past_triggers("UPDATE checkpoints_checkpoint SET body = %s WHERE id = %s", body, row.id)
+    sql_past_triggers("UPDATE checkpoints_checkpoint SET body = %s WHERE save_id = %s", body, row.save_id)
 
 
 @pytest.mark.parametrize("read", [3, 5])

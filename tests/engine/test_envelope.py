@@ -162,7 +162,7 @@ def put_other_bytes(run_id: UUID) -> None:
     """Bytes that open under the right key, but are not those of the digest."""
     head = Checkpoint.objects.get(run_id=run_id, revision=head_of(run_id).revision)
     other = verified_body(head).replace(b'"wake"', b'"woke"')
-    Checkpoint.objects.filter(id=head.id).update(body=sealed_body(key_id=head.data_key_id, plain=other))
+    Checkpoint.objects.filter(save_id=head.save_id).update(body=sealed_body(key_id=head.data_key_id, plain=other))
 
 
 def put_body_of_revision_one(run_id: UUID) -> None:

@@ -40,7 +40,7 @@ def test_a_run_leaves_what_was_seen_of_it_with_its_place(engine: Engine) -> None
     ]
     recorded = TraceEvent.objects.get(name="result_recorded")
     call = ToolCall.objects.get()
-    saved: dict[UUID | None, int] = {row.id: row.revision for row in run_now(run_id).checkpoints.all()}
+    saved: dict[UUID | None, int] = {row.save_id: row.revision for row in run_now(run_id).checkpoints.all()}
     assert (recorded.run_id, recorded.thread_id, recorded.tool_call_id) == (run_id, call.run.thread_id, call.id)
     assert (recorded.trace_id, saved.get(recorded.checkpoint_id)) == (run_id.hex, 3)
     assert (

@@ -106,7 +106,7 @@ def revisions_form_one_chain(history: History) -> Broken:
     needed ever is; and the head is the newest.
     """
     rows = history.rows(
-        """SELECT c.id, c.run_id, c.revision, c.parent_digest, c.purged_at, c.body IS NULL AS empty,
+        """SELECT c.save_id, c.run_id, c.revision, c.parent_digest, c.purged_at, c.body IS NULL AS empty,
                EXISTS (SELECT 1 FROM runs_run f WHERE f.forked_from_id = c.run_id
                        AND f.forked_from_revision = c.revision) AS forked, h.revision AS head, h.digest AS head_digest, c.digest,
                lag(c.digest) OVER chain AS before, lag(c.revision) OVER chain AS previous
@@ -137,7 +137,7 @@ def revisions_form_one_chain(history: History) -> Broken:
 def _unfit(row: Row, known: set[str]) -> str:
     """What is wrong with a stored body. The last one of a completed run names every result that the run has."""
     try:
-        body = json.loads(verified_body(Checkpoint.objects.get(id=row["id"])))
+        body = json.loads(verified_body(Checkpoint.objects.get(save_id=row["save_id"])))
     except Unreadable as error:
         return f"run {row['run_id']}: revision {row['revision']} is {error.kind}"
     if row["revision"] == row["head"] and (lost := known - {ref["call"] for ref in body["results"]}):

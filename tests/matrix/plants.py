@@ -64,7 +64,6 @@ DO $$ DECLARE plain text; BEGIN
     LOOP EXECUTE format('ALTER TABLE %I DISABLE TRIGGER ALL', plain); END LOOP;
 END $$;
 ALTER TABLE checkpoints_checkpoint DROP CONSTRAINT checkpoint_revision_once CASCADE;
-ALTER TABLE checkpoints_checkpoint DROP CONSTRAINT checkpoint_binding CASCADE;
 ALTER TABLE approvals_decision DROP CONSTRAINT approvals_decision_pkey CASCADE;
 ALTER TABLE approvals_vote DROP CONSTRAINT one_vote_per_person;
 ALTER TABLE runs_budget DROP CONSTRAINT budget_not_negative;

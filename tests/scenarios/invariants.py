@@ -32,7 +32,7 @@ INVARIANTS: dict[str, str] = {
         SELECT h.run_id, h.revision FROM checkpoints_head h
         LEFT JOIN checkpoints_checkpoint c ON c.run_id = h.run_id AND c.revision = h.revision
              AND c.digest = h.digest AND c.phase = h.phase
-        WHERE c.id IS NULL OR h.revision <> (SELECT max(revision) FROM checkpoints_checkpoint WHERE run_id = h.run_id)""",
+        WHERE c.save_id IS NULL OR h.revision <> (SELECT max(revision) FROM checkpoints_checkpoint WHERE run_id = h.run_id)""",
     "revisions carry fences that never fall and were once held": """
         SELECT c.run_id, c.revision FROM checkpoints_checkpoint c JOIN runs_lease l ON l.run_id = c.run_id
         LEFT JOIN checkpoints_checkpoint p ON p.run_id = c.run_id AND p.revision = c.revision - 1

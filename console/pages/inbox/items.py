@@ -24,7 +24,7 @@ KIND_LIMIT = 200  # shown of each kind; the counts stay true
 SOON = timedelta(minutes=30)
 
 _COUNTS = """
-SELECT (SELECT count(*) FROM receipts_toolcall t WHERE tenant_id = %(tenant)s AND status = 'UNCERTAIN'
+SELECT (SELECT count(*) FROM receipts_toolcall t WHERE tenant_id = %(tenant)s AND unknown
             AND effect_class <> 'READ_ONLY' AND NOT EXISTS (SELECT FROM receipts_reconciliation r
                 WHERE r.tool_call_id = t.id AND r.seen_attempts = t.attempts AND r.verdict <> 'PROCEED_UNKNOWN')),
        (SELECT count(*) FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN'),
@@ -92,7 +92,7 @@ def unknown_calls(actor: Actor) -> QuerySet[ToolCall]:
     last = Attempt.objects.filter(tool_call=OuterRef("pk")).order_by("-attempt_no").values("dispatched_at")[:1]
     final = Reconciliation.objects.filter(tool_call=OuterRef("pk"), seen_attempts=OuterRef("attempts"))
     final = final.exclude(verdict=Verdict.PROCEED_UNKNOWN)
-    calls = calls_visible(actor).filter(~Exists(final), status=CallStatus.UNCERTAIN).exclude(effect_class="READ_ONLY")
+    calls = calls_visible(actor).filter(~Exists(final), unknown=True).exclude(effect_class="READ_ONLY")
     return calls.select_related("run").defer("args").annotate(sent_at=Subquery(last)).order_by("sent_at", "id")
 
 

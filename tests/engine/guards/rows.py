@@ -237,6 +237,7 @@ def columns_of(table: str) -> list[str]:
     """The columns of a table, in order."""
     rows = sql(
         "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped "
+        "AND attgenerated = '' "
         "ORDER BY attnum",
         table,
     )

@@ -32,7 +32,7 @@ def again(row: Model) -> None:
     """Insert a copy of a row as it is; only the guard of first states is asked before any other rule."""
     table, key = row._meta.db_table, row._meta.pk
     assert key is not None
-    columns = ", ".join(f'"{field.column}"' for field in row._meta.concrete_fields)
+    columns = ", ".join(f'"{field.column}"' for field in row._meta.concrete_fields if not field.generated)
     sql(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {table} WHERE {key.column} = %s", row.pk)
 
 

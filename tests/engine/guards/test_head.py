@@ -47,7 +47,7 @@ def test_a_first_head_is_revision_one_ready_to_decide(told: Told, revision: int,
 def test_a_head_names_a_revision_that_exists_with_that_digest(told: Told) -> None:
     run = told.another_run()
     refused(
-        "head_run_revision_digest_fk",
+        "checkpoints_head names a revision",
         "INSERT INTO checkpoints_head (run_id, revision, digest, phase, trigger) "
         "VALUES (%s, 1, %s, 'READY_TO_DECIDE', 'INIT')",
         *(run.id, DIGEST),

@@ -41,7 +41,7 @@ def copied(table: str, where: str, **differently: str) -> str:
             "model_turn_once",
             {"status": "'DISPATCHED'", "response_digest": "NULL", "sealed_at": "NULL"},
         ),
-        ("receipts_proposal", "proposal_once", {}),
+        ("receipts_proposal", "receipts_proposal_pkey", {}),
         ("receipts_attempt", "(tool|model)_attempt_once", {"outcome": "NULL", "finished_at": "NULL"}),
         ("receipts_claim", "receipts_claim_tool_call_id", {}),
         ("checkpoints_checkpoint", "checkpoint_revision_once", {"save_id": "gen_random_uuid()"}),
@@ -194,8 +194,8 @@ def test_what_was_seen_is_what_is_bound(
 
 
 def test_a_wait_is_bound_to_a_revision_that_exists_with_that_digest(told: Told) -> None:
-    refused_in("wait_run_checkpoint", lambda: told.another_wait(checkpoint_revision=999))
-    refused_in("wait_run_checkpoint", lambda: told.another_wait(checkpoint_digest=OTHER_DIGEST))
+    refused_in("approvals_wait names a revision", lambda: told.another_wait(checkpoint_revision=999))
+    refused_in("approvals_wait names a revision", lambda: told.another_wait(checkpoint_digest=OTHER_DIGEST))
 
 
 # ── tenants ──────────────────────────────────────────────────────────────────
