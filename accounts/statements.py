@@ -24,7 +24,7 @@ def fetch(sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     numbered, names = _numbered(sql)
     with connection.wrap_database_errors, RawCursor(connection.connection) as cursor:
         cursor.execute(numbered, [params[name] for name in names], prepare=True)
-        return cursor.fetchall() if cursor.description else []
+        return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
 
 def stored_rows(model: type[M], where: str, params: Mapping[str, Any]) -> list[M]:

@@ -14,6 +14,8 @@ from django.conf import settings
 from django.db import connections, transaction
 from django.db.utils import Error as DatabaseError
 
+from accounts.statements import fetch
+
 CHANNEL = "signalbox"
 COALESCE_SECONDS = 0.05
 CONNECT_SECONDS = 10
@@ -26,12 +28,13 @@ T = TypeVar("T")
 class Outbox(Generic[T]):
     """Collects what a process has to say, off its write path, and sends it together from a thread of its own.
 
-    What can't be sent is lost, with a warning: nothing durable may depend on it.
+    It gathers for `seconds` before it sends. What can't be sent is lost, with a warning: nothing durable may depend on it.
     """
 
-    def __init__(self, name: str, send: Callable[[Sequence[T]], None]) -> None:
+    def __init__(self, name: str, send: Callable[[Sequence[T]], None], *, seconds: float) -> None:
         self._name = name
         self._send = send
+        self._seconds = seconds
         self._lock = threading.Lock()
         self._sending = threading.Lock()
         self._waiting: dict[T, None] = {}
@@ -64,21 +67,21 @@ class Outbox(Generic[T]):
         while True:
             self._filled.wait()
             self._filled.clear()
-            threading.Event().wait(COALESCE_SECONDS)
+            threading.Event().wait(self._seconds)
             self.flush()
 
 
 @cache
 def _outbox(pid: int) -> Outbox[tuple[str, str]]:
     """The outbox of one process; a forked process gets one of its own."""
-    return Outbox("live hints", _notify)
+    return Outbox("live hints", _notify, seconds=COALESCE_SECONDS)
 
 
 def _notify(hints: Sequence[tuple[str, str]]) -> None:
-    with connections["default"].cursor() as cursor:
-        for tenant, run in hints:
-            payload = json.dumps({"tenant": tenant, "run": run})
-            cursor.execute("SELECT pg_notify(%s::text, %s::text)", [CHANNEL, payload])
+    said = [json.dumps({"tenant": tenant, "run": run}) for tenant, run in hints]
+    fetch(
+        "SELECT pg_notify(%(channel)s, hint) FROM unnest(%(said)s::text[]) AS hint", {"channel": CHANNEL, "said": said}
+    )
 
 
 def hint_changed(*, tenant_id: UUID, run_id: UUID) -> None:

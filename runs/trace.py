@@ -13,10 +13,13 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connections, transaction
+from django.db import transaction
 from django.utils import timezone
 
+from accounts.statements import fetch
 from runs.live import Outbox
+
+GATHER_SECONDS = 0.5  # nobody waits for it; each insert takes this process's time from its runs
 
 Attribute = str | int | bool | None
 
@@ -72,20 +75,19 @@ _order = 0
 @cache
 def _outbox(pid: int) -> Outbox[_Seen]:
     """The outbox of one process; a forked process gets one of its own."""
-    return Outbox("trace events", _write)
+    return Outbox("trace events", _write, seconds=GATHER_SECONDS)
 
 
 _INSERT = """
 INSERT INTO runs_traceevent (trace_id, tenant_id, run_id, thread_id, checkpoint_id, node_id, tool_call_id, name, attrs, at)
 SELECT trace_id, tenant_id, run_id, thread_id, checkpoint_id, node_id, tool_call_id, name, attrs, at
-FROM jsonb_to_recordset(%s::jsonb) AS e(trace_id text, tenant_id uuid, run_id uuid, thread_id uuid, checkpoint_id uuid,
+FROM jsonb_to_recordset(%(seen)s::jsonb) AS e(trace_id text, tenant_id uuid, run_id uuid, thread_id uuid, checkpoint_id uuid,
     node_id text, tool_call_id uuid, name text, attrs jsonb, at timestamptz)
 """
 
 
 def _write(seen: Sequence[_Seen]) -> None:
-    with connections["default"].cursor() as cursor:
-        cursor.execute(_INSERT, [json.dumps([_row(one) for one in seen])])
+    fetch(_INSERT, {"seen": json.dumps([_row(one) for one in seen])})
 
 
 def _row(seen: _Seen) -> dict[str, Any]:

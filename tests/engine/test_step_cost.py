@@ -15,8 +15,9 @@ from tests.engine.engine import Engine, run_now, sql
 
 STEP = "WITH\nfence AS (\n    SELECT l."  # a step begins by locking its lease
 STEP_STATEMENTS_A_STEP = 1.15  # ten turns, ten results, and the turn that ends the run
-STATEMENTS_OF_A_RUN = 75
 STATEMENTS_TO_A_DISPATCH = 32
+STATEMENTS_OF_A_RUN = 55
+TO_ADMIT, TO_TAKE, TO_END = 16, 16, 15
 WAL_BYTES_A_STEP = 6600  # the target is 2,500; docs/performance.md says where the rest goes
 
 
@@ -72,6 +73,35 @@ def test_what_follows_a_decision_is_few_statements(engine: Engine, monkeypatch: 
     assert run_now(run_id).status == "COMPLETED"
     (dispatch, *_) = [index for index, statement in enumerate(sent) if statement.startswith(STEP)]
     assert dispatch < STATEMENTS_TO_A_DISPATCH
+
+
+def outside_steps(sent: list[str]) -> tuple[int, int]:
+    """How many statements a worker sent before its first step, and after its last one, but for its heartbeat's."""
+    of_worker = [statement for statement in sent if not statement.startswith("UPDATE runs_lease SET renewed_at")]
+    of_steps = [index for index, statement in enumerate(of_worker) if statement.startswith(STEP)]
+    return of_steps[0], len(of_worker) - of_steps[-1] - 1
+
+
+def test_what_a_run_sends_outside_its_steps_is_bounded(twenty_steps: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch, statements(patch) as sent:
+        run_id = twenty_steps.start()
+        admitted = len(sent)
+        sent.clear()
+        drive(run_id)
+    taken, ended = outside_steps(sent)
+    assert (admitted <= TO_ADMIT, taken <= TO_TAKE, ended <= TO_END) == (True, True, True), (admitted, taken, ended)
+
+
+def test_a_restore_reads_no_more_often_the_longer_the_run_is(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+    for turns in (2, 8):
+        reads = [calls(("look", f"{turns}-{number}")) for number in range(turns)]
+        run_id = engine.run(*reads, calls(("once", str(turns))))
+        engine.approve(run_id)
+        with monkeypatch.context() as patch, statements(patch) as sent:
+            drive(run_id)
+        counts.append(outside_steps(sent)[0])
+    assert counts[0] == counts[1]
 
 
 def test_the_wal_of_a_step_stays_within_its_bound(twenty_steps: Engine) -> None:
