@@ -21,7 +21,7 @@ from runs.states import Holding
 from runtime.ending import held_run
 from runtime.heartbeat import Heartbeat
 from runtime.loop.act import record_in_hand
-from runtime.loop.think import seal_in_hand
+from runtime.loop.seal import seal_in_hand
 from runtime.session import Session
 
 logger = logging.getLogger(__name__)

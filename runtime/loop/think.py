@@ -1,51 +1,35 @@
-"""Think: ask the model for one turn, and seal the turn with its ordered proposals, the decision and a first dispatch."""
+"""Think: ask the model for one turn, and seal what it says."""
 
-import json
-from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 
 from accounts.keys import new_id
-from accounts.selectors import sealed_body
-from approvals.policies import POLICY_VERSION, Ruling, rule_on
-from approvals.states import PolicyOutcome
-from checkpoints.envelope import Snapshot
-from checkpoints.statements import Prepared, save_params
-from checkpoints.states import Phase, Trigger
-from receipts.selectors import call_now, open_turn, refused_in_the_same_way, sealed_turn
+from receipts.selectors import open_turn, refused_in_the_same_way, sealed_turn
 from receipts.services import attempt_find, attempt_lost, attempt_refused, model_call_failed
-from receipts.statements import NewCall, call_params
-from receipts.states import AttemptOutcome, Disposition, EffectClass, ModelCallStatus
+from receipts.states import AttemptOutcome
 from runs.canonical import canonical, digest
-from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.live import hint_changed
 from runs.services import budget_hold_unknown, budget_settle
 from runs.statements import Purse, fence_params
 from runtime.backoff import backoff, wait_for_retry
 from runtime.cascade import children_end
-from runtime.contracts import ModelRequest, ModelTurn, Tool
-from runtime.conversation import call_answer
+from runtime.contracts import ModelRequest
 from runtime.ending import fail, held_run
-from runtime.hosts import Asking, Bound, bind_turn, try_model
+from runtime.hosts import Asking, try_model
 from runtime.loop.budget import (
     MODEL_TIMEOUT_SECONDS,
-    Amounts,
     model_reserve,
-    model_used,
     not_started,
     time_used,
-    tool_reserve,
 )
 from runtime.loop.compact import can_compact, compact
-from runtime.loop.lineage import dispositions
+from runtime.loop.seal import seal
 from runtime.loop.unsaved import decide_sealed
 from runtime.registry import model_name
-from runtime.saving import not_written
-from runtime.session import Asked, Sending, Session
-from runtime.statements import ASK_FIRST, ASK_RETRY, SEAL_ALONE, SEAL_TURN, write
+from runtime.session import Asked, Session
+from runtime.statements import ASK_FIRST, ASK_RETRY, write
 from runtime.tools.finish import FINISH
 from runtime.tools.registry import tool_spec
 
@@ -66,7 +50,7 @@ def think(session: Session) -> bool:
     answer = try_model(session.gateway, request(session, asked.turn_no))
     session.turn_in_hand = (asked, answer)
     reach("after_model_response")
-    going = _no_turn(session, asked, answer) if answer.turn is None else _seal(session, asked, answer.turn, answer)
+    going = _no_turn(session, asked, answer) if answer.turn is None else seal(session, asked, answer.turn, answer)
     session.turn_in_hand = None
     return going
 
@@ -207,213 +191,3 @@ def _shorter(session: Session, asked: Asked, answer: Asking) -> bool:
     compact(session)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
     return True
-
-
-def _seal(session: Session, asked: Asked, turn: ModelTurn, answer: Asking) -> bool:
-    """One commit: the sealed turn, its proposals, the decision and, where policy asks nobody, the first dispatch."""
-    bound = _authorise(session, _bound(session, turn))
-    barrier = tuple(item.call.id for item in bound if item.call)
-    drafts = [
-        (session.next_snapshot(phase, node=node, turn_no=asked.turn_no, barrier=barrier), go)
-        for phase, node, go in _options(bound)
-    ]
-    prepared = _prepared(session, drafts)
-    params = fence_params(session.holding) | _save_params(session, prepared)
-    params |= _turn_params(session, asked, turn, answer.body) | call_params(
-        [item.call for item in bound if item.call], [item.proposal for item in bound], key_id=session.key_id
-    )
-    purse = _purse(session, asked, model_used(session, turn, answer.took_ms), bound)
-    written = write(SEAL_TURN if prepared else SEAL_ALONE, params | _policy_params(bound) | purse.params())
-    if not written.done:
-        raise not_written(written, prepared[0]) if prepared else LeaseLost
-    reach("after_turn_sealed")
-    reach("after_decision_saved")
-    started = bool(written.started)
-    chosen = next(snapshot for snapshot, go in drafts if go is None or go == started)
-    if prepared:
-        session.moved(chosen, next(one.digest for one in prepared if one.candidate.go in (None, started)))
-    else:
-        session.work_on(chosen)
-    _remember(session, asked, turn, bound, started=started)
-    session.trace("turn_sealed", turn=asked.turn_no, proposals=len(bound))
-    hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
-    return True
-
-
-def seal_in_hand(session: Session) -> None:
-    """Store the turn that this worker holds and that is not stored, beside the head: whoever goes on takes it from there and
-    asks for nothing (F06). Its calls are recorded, none is sent. Raises LeaseLost.
-    """
-    if session.turn_in_hand is None:
-        return
-    (asked, answer), session.turn_in_hand = session.turn_in_hand, None
-    if answer.turn is None:
-        return
-    bound = _bound(session, answer.turn)
-    params = fence_params(session.holding) | _save_params(session, [])
-    params |= _turn_params(session, asked, answer.turn, answer.body) | call_params(
-        [item.call for item in bound if item.call], [item.proposal for item in bound], key_id=session.key_id
-    )
-    purse = _purse(session, asked, model_used(session, answer.turn, answer.took_ms), bound)
-    with held_run(session.holding):
-        turn = open_turn(run_id=session.run.id)
-        if turn is None or (turn.id, turn.status, turn.attempts) != (
-            asked.id,
-            ModelCallStatus.DISPATCHED,
-            asked.attempt,
-        ):
-            return
-        write(SEAL_ALONE, params | _policy_params(bound) | purse.params())
-    session.trace("turn_sealed", turn=asked.turn_no, proposals=len(bound))
-    hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
-
-
-def _bound(session: Session, turn: ModelTurn) -> list[Bound]:
-    """The proposals of a turn, bound to tools, keys and what the lineage knows."""
-    bound = bind_turn(
-        turn,
-        spec=session.spec,
-        run_id=session.run.id,
-        results=session.results,
-        keys=session.keys,
-        epochs=session.epochs,
-    )
-    return dispositions(session, bound)
-
-
-def _authorise(session: Session, bound: list[Bound]) -> list[Bound]:
-    """Mark the turn's new calls for dispatch in the same commit: those that policy asks nobody about, if they only read.
-
-    A call with an effect takes a claim first, in a transaction of its own (ADR 0006). Where policy lets one go, all of
-    them go together from there.
-    """
-    ruled = [_rule(session, tool) for _, tool in _new(bound)]
-    allowed = [
-        (call, tool)
-        for (call, tool), ruling in zip(_new(bound), ruled, strict=True)
-        if ruling.outcome == PolicyOutcome.ALLOW
-    ]
-    denied = any(ruling.outcome == PolicyOutcome.DENY for ruling in ruled)
-    if denied or any(tool.effect_class != EffectClass.READ_ONLY for _, tool in allowed):
-        return bound
-    going = {call.id for call, _ in allowed}
-    return [_sent(item) if item.call and item.call.id in going else item for item in bound]
-
-
-def _rule(session: Session, tool: Tool) -> Ruling:
-    forbidden_by = session.snapshot.contract.forbids(tool=tool.key, effect_class=tool.effect_class)
-    return rule_on(tool_known=True, effect_class=tool.effect_class, local=tool.local, forbidden_by=forbidden_by)
-
-
-def _new(bound: list[Bound]) -> list[tuple[NewCall, Tool]]:
-    return [(item.call, item.tool) for item in bound if item.call is not None and item.tool is not None]
-
-
-def _sent(item: Bound) -> Bound:
-    call = replace(item.call, send=True, authorised_by=f"policy:{POLICY_VERSION}") if item.call else None
-    return replace(item, call=call)
-
-
-def _options(bound: list[Bound]) -> list[tuple[Phase, str, bool | None]]:
-    """Where the turn leads to: (phase, node, go); two where a dispatch may or may not start with it."""
-    if not bound or bound[0].proposal.disposition == Disposition.FINISH:
-        return [(Phase.READY_TO_VERIFY, "verify", None)]
-    if not any(item.call for item in bound):
-        return [(Phase.READY_TO_DECIDE, "think", None)]
-    if any(item.call and item.call.send for item in bound):
-        return [(Phase.AWAITING_TOOL_RESULT, "act", True), (Phase.DECISION_RECORDED, "route", False)]
-    return [(Phase.DECISION_RECORDED, "route", None)]
-
-
-def _prepared(session: Session, drafts: list[tuple[Snapshot, bool | None]]) -> list[Prepared]:
-    """The candidates of the one save; none while the state before can't be saved either."""
-    if session.working is not None:
-        return []
-    save_id = new_id()
-    return [
-        session.prepared(snapshot, Trigger.CURSOR, go=go, writes=snapshot.barrier, save_id=save_id)
-        for snapshot, go in drafts
-    ]
-
-
-def _save_params(session: Session, prepared: list[Prepared]) -> dict[str, Any]:
-    if prepared:
-        return save_params(prepared, key_id=session.key_id)
-    return {"data_key": session.key_id, "ck_revision": session.position.revision}
-
-
-def _turn_params(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> dict[str, Any]:
-    return {
-        "turn_id": asked.id,
-        "turn_no": asked.turn_no,
-        "turn_attempt": asked.attempt,
-        "turn_digest": digest(body),
-        "turn_response_id": turn.response_id[:200],
-        "turn_input": turn.input_tokens,
-        "turn_output": turn.output_tokens,
-        "kept_sha256": digest(body),
-        "kept_size": len(body),
-        "kept_body": sealed_body(key_id=session.key_id, plain=body),
-    }
-
-
-def _policy_params(bound: list[Bound]) -> dict[str, Any]:
-    rows = []
-    for item in bound:
-        if item.call and item.call.send:
-            ruling = rule_on(tool_known=True, effect_class=item.call.effect_class, local=False)
-            rows.append({"id": str(new_id()), "call": str(item.call.id), "rule": ruling.rule})
-    return {"policy_version": POLICY_VERSION, "policy": json.dumps(rows)}
-
-
-def _purse(session: Session, asked: Asked, used: Amounts, bound: list[Bound]) -> Purse:
-    purse = Purse().settle(asked.id, asked.attempt, model_reserve(session), used)
-    for item in bound:
-        if item.call and item.tool and item.call.send:
-            purse.reserve(item.call.id, 1, tool_reserve(session, item.tool))
-    return purse
-
-
-def _remember(session: Session, asked: Asked, turn: ModelTurn, bound: list[Bound], *, started: bool) -> None:
-    session.conversation.add_turn(asked.turn_no, turn.text, turn.proposals)
-    for item in bound:
-        _remember_proposal(session, asked.turn_no, item)
-    if started:
-        session.sends([_sending(item) for item in bound if item.call and item.call.send])
-
-
-def _remember_proposal(session: Session, turn_no: int, item: Bound) -> None:
-    proposal = item.proposal
-    if proposal.disposition == Disposition.REFUSED:
-        session.conversation.add_answer(
-            turn_no, proposal.ordinal, proposal.tool, ok=False, value={"error": proposal.refusal}
-        )
-    elif proposal.disposition == Disposition.REUSED and proposal.call is not None and item.call is None:
-        _remember_reused(session, turn_no, proposal.ordinal, proposal.tool, proposal.call)
-    elif item.call is not None and item.tool is not None and item.args is not None:
-        session.keys.ordinal = max(session.keys.ordinal, item.call.ordinal)
-        session.keys.live[item.call.idempotency_key] = item.call.id
-        session.asked_for(item.call.id, turn_no, proposal.ordinal)
-
-
-def _sending(item: Bound) -> Sending:
-    if item.call is None or item.tool is None or item.args is None:
-        raise LookupError(f"{item.proposal.tool} is to be sent, but is not bound to a tool")
-    return Sending(
-        call_id=item.call.id,
-        attempt=1,
-        tool=item.tool,
-        args=item.args,
-        args_digest=item.call.args_digest,
-        step_name=item.call.step_name,
-        key=item.call.idempotency_key,
-    )
-
-
-def _remember_reused(session: Session, turn_no: int, ordinal: int, tool: str, call_id: UUID) -> None:
-    """Answer from the stored result, or later together with the call of this turn that it repeats."""
-    told = call_answer(call_now(id=call_id))
-    if told is None:
-        session.asked_for(call_id, turn_no, ordinal)
-    else:
-        session.conversation.add_answer(turn_no, ordinal, tool, ok=told[0], value=told[1])
