@@ -82,6 +82,11 @@ def check(value: Any, path: str = "$", depth: int = 0) -> bool:
     return True
 
 
+def storable(text: str) -> str:
+    """Text without what no store takes: NUL and lone surrogates are written out as escapes, everything else is kept."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
 def idempotency_key(*, run_id: UUID, step_name: str, args: dict[str, Any]) -> str:
     """SHA-256 of the canonical {v, run_id, step_name, args}: the same for every attempt of one logical call."""
     return digest(canonical({"v": 1, "run_id": str(run_id), "step_name": step_name, "args": args}))

@@ -19,7 +19,17 @@ from checkpoints.envelope import secret_in, withheld
 from receipts.selectors import RunKeys
 from receipts.statements import NewCall, NewProposal
 from receipts.states import AttemptOutcome, Disposition
-from runs.canonical import MAX_BYTES, NotCanonical, canonical, digest, idempotency_key, intent_key
+from runs.canonical import (
+    MAX_BYTES,
+    MAX_INTEGER,
+    NotCanonical,
+    canonical,
+    check,
+    digest,
+    idempotency_key,
+    intent_key,
+    storable,
+)
 from runs.faults import reach
 from runtime.contracts import (
     ANSWER_BYTES,
@@ -239,6 +249,7 @@ def _run(tool: Tool, context: ToolContext, args: Arguments) -> Tried:
     try:
         outcome = keys.answered(tool.run(replace(context, secret=keys), args))
         reach("after_response", tool.key)
+        _check_texts(outcome)
         return Tried(outcome=outcome, value=canonical(outcome.value, max_bytes=ANSWER_BYTES))
     except ToolFailed as error:
         return Tried(failed=_said(error, keys), final_as=error.outcome)
@@ -253,6 +264,25 @@ def _run(tool: Tool, context: ToolContext, args: Arguments) -> Tried:
         return Tried(unknown=f"the tool broke off: {type(error).__name__}: {_said(error, keys)}")
 
 
+def _check_texts(outcome: ToolOutcome) -> None:
+    """Raise NotCanonical, naming the place, where what stands beside an answer's value can't be stored: its reference would
+    not lead to what happened any more if it were cut or mended.
+    """
+    report = outcome.report
+    texts = [
+        ("external_ref", outcome.external_ref or "", 500),
+        ("target", outcome.target, 200),
+        ("remark", outcome.remark, REFUSAL_LIMIT),
+        *((("report.title", report.title, 200), ("report.body", report.body, ANSWER_BYTES)) if report else ()),
+        *(("memory.subject", memory.subject, 200) for memory in outcome.memories),
+        *(("memory.text", memory.text, ANSWER_BYTES) for memory in outcome.memories),
+    ]
+    for place, text, limit in texts:
+        check(text, place)
+        if len(text) > limit:
+            raise NotCanonical(f"{place}: {len(text)} characters, at most {limit}")
+
+
 def try_probe(tool: Tool, context: ToolContext, args: Arguments) -> ToolOutcome | bool | None:
     """Look once whether a key was executed. A finding that can't be used says nothing: None."""
     keys = Keyring()
@@ -261,6 +291,7 @@ def try_probe(tool: Tool, context: ToolContext, args: Arguments) -> ToolOutcome 
         if isinstance(found, ToolOutcome):
             canonical(found.value, max_bytes=ANSWER_BYTES)
             found = keys.answered(found)
+            _check_texts(found)
     except Exception as error:  # noqa: BLE001 - whatever breaks a look says nothing of the call
         logger.warning("the probe of %s broke off: %s: %s", tool.key, type(error).__name__, _said(error, keys))
         return None
@@ -292,6 +323,9 @@ def _ask(gateway: Gateway, request: ModelRequest) -> Asking:
         turn = gateway.ask(request)
         proposals = [{"tool": call.tool, "arguments": call.arguments} for call in turn.proposals]
         body = canonical({"text": turn.text, "proposals": proposals}, max_bytes=ANSWER_BYTES)
+        if not all(0 <= tokens <= MAX_INTEGER for tokens in (turn.input_tokens, turn.output_tokens)):
+            used = f"{turn.input_tokens} and {turn.output_tokens}"
+            raise ModelUnknown(f"The answer says that it used {used} tokens, which can't be.")
         return Asking(turn=turn, body=body)
     except ModelRetryable as error:
         return Asking(again=_said(error), retry_after=error.retry_after)
@@ -306,6 +340,8 @@ def _ask(gateway: Gateway, request: ModelRequest) -> Asking:
 
 
 def _said(error: Exception, keys: Keyring | None = None) -> str:
-    """What an error says, as it may be stored to be read: without a secret that the other side gave back (F10 c)."""
+    """What an error says, as it may be stored to be read: without a secret that the other side gave back (F10 c), and
+    with characters that no store takes written out.
+    """
     said = str(error)
-    return (keys.readable(said) if keys else withheld(said))[:REFUSAL_LIMIT]
+    return storable(keys.readable(said) if keys else withheld(said))[:REFUSAL_LIMIT]

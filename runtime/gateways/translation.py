@@ -9,10 +9,11 @@ from pydantic_ai import messages as pydantic_ai
 from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import ToolDefinition
 
-from runs.canonical import NotCanonical, check, parse
+from runs.canonical import NotCanonical, check, parse, storable
 from runtime.contracts import ModelRequest, ModelTurn, ProposedCall, ToolSpec
 
 LIST_ITEMS = 40
+DEPTH_IN_TURN = 3  # a turn is stored as an object with a list of objects, and there the arguments stand
 UNREADABLE = "unreadable_arguments"
 UNREADABLE_CHARACTERS = 4000
 NO_ANSWER = {"ok": False, "value": {"error": "No result is known for this call."}}
@@ -115,17 +116,12 @@ def turn(response: ModelResponse) -> ModelTurn:
     )
 
 
-def storable(text: str) -> str:
-    """Text without what no store takes: NUL and lone surrogates are written out as escapes, everything else is kept."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
-
-
 def _arguments(written: str | Mapping[str, Any] | None) -> dict[str, Any]:
     if not written:
         return {}
     try:
         value = parse(written) if isinstance(written, str) else dict(written)
-        check(value)
+        check(value, depth=DEPTH_IN_TURN)
     except NotCanonical as error:
         return _unreadable(written, str(error))
     return value if isinstance(value, dict) else _unreadable(written, "not a JSON object")

@@ -126,14 +126,21 @@ def run_start(*, actor: Actor, wanted: StartRequest) -> Started | Refused:
 
 def _start(actor: Actor, wanted: StartRequest, title: str) -> Started | Refused:
     with transaction.atomic():
+        thread = wanted.thread or _own_thread(wanted.key)
+        busy = thread_live_run(tenant_id=actor.tenant_id, agent_key=wanted.agent, thread_key=thread)
+        # Looked up after the thread: the run that makes it busy may be the one that this very key has just made.
         existing = run_by_admission(tenant_id=actor.tenant_id, admission_key=wanted.key)
         if existing is not None:
             return _started_before(existing, wanted)
-        new = _new_run(actor, wanted, title)
-        busy = thread_live_run(tenant_id=actor.tenant_id, agent_key=new.agent_key, thread_key=new.thread_key)
         if busy is not None:
-            return ThreadBusy({"thread": new.thread_key, "run": busy})
-        return Started(_admit(actor, new, wanted), new=True)
+            return ThreadBusy({"thread": thread, "run": busy})
+        return Started(_admit(actor, _new_run(actor, wanted, title, thread), wanted), new=True)
+
+
+def _own_thread(key: str) -> str:
+    """The thread of a run that was given none: its key, or the digest of a key that is too long to stand in it whole."""
+    thread = f"run-{key}"
+    return thread if len(thread) <= NAME_LIMIT else f"run-{digest(key.encode())}"
 
 
 def _started_before(run: Any, wanted: StartRequest) -> Started | Refused:
@@ -202,12 +209,12 @@ def _price_missing(spec: AgentSpec) -> PriceMissing | None:
     return PriceMissing({"agent": spec.title, "model": model_name(spec)})
 
 
-def _new_run(actor: Actor, wanted: StartRequest, title: str) -> NewRun:
+def _new_run(actor: Actor, wanted: StartRequest, title: str, thread: str) -> NewRun:
     workspace = wanted.workspace.strip()
     return NewRun(
         **pinned(agents()[wanted.agent].spec) | {"recovery_policy": _policy(wanted)},
         tenant_id=actor.tenant_id,
-        thread_key=wanted.thread or f"run-{wanted.key}"[:NAME_LIMIT],
+        thread_key=thread,
         title=(wanted.title or withheld(title))[:NAME_LIMIT],  # the agent reads it from the inputs
         admission_key=wanted.key,
         created_by=actor.label,

@@ -26,6 +26,7 @@ from runtime.gateways.openai_compatible import OpenAICompatibleGateway
 from runtime.gateways.scripted import ScriptedGateway
 from runtime.gateways.secrets import SecretMissing, resolve
 from runtime.gateways.translation import UNREADABLE, shortened
+from runtime.hosts import try_model
 from runtime.retry_after import retry_after
 from runtime.tools.finish import FINISH
 from runtime.tools.registry import tool_spec
@@ -116,6 +117,9 @@ def test_tool_calls_text_and_usage_are_read(chat: ChatServer) -> None:
         '{"a": "\\u0000"}',
         '{"a": "\\ud800"}',
         "{" * 5000,
+        '{"a":' * 62 + "1" + "}" * 62,
+        '{"a": 1e400}',
+        '{"a": ' + "9" * 400 + "}",
     ],
 )
 def test_arguments_that_cannot_be_used_are_kept_as_text(chat: ChatServer, written: str) -> None:
@@ -123,6 +127,16 @@ def test_arguments_that_cannot_be_used_are_kept_as_text(chat: ChatServer, writte
     [proposal] = openai(chat).ask(request()).proposals
     assert proposal.arguments[UNREADABLE].startswith(written[:10])
     canonical(proposal.arguments)
+
+
+def test_arguments_that_are_as_deep_as_a_stored_turn_lets_them_be_are_the_models_own(chat: ChatServer) -> None:
+    """One level more is refused to the model; it is no reason to end the run."""
+    chat.calls(("read_disclosure", '{"a":' * 61 + "1" + "}" * 61))
+    asking = try_model(openai(chat), request())
+    assert asking.turn is not None and UNREADABLE not in asking.turn.proposals[0].arguments
+    chat.calls(("read_disclosure", '{"a":' * 62 + "1" + "}" * 62))
+    asking = try_model(openai(chat), request())
+    assert asking.turn is not None and UNREADABLE in asking.turn.proposals[0].arguments
 
 
 def test_text_that_no_store_takes_is_written_out(chat: ChatServer) -> None:

@@ -1,0 +1,160 @@
+"""Acts and faults that fall together, and what models, providers and other sides say that nobody can store."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from accounts.errors import Refused
+from receipts.models import Attempt, Effect, Proposal, ToolCall
+from runs.errors import KeyReused
+from runs.models import Run
+from runtime.contracts import (
+    ModelTurn,
+    ProposedCall,
+    ReportDraft,
+    ToolFailed,
+    ToolOutcome,
+    ToolRetryable,
+    ToolUnknown,
+)
+from runtime.loop import drive
+from runtime.services import Started, StartRequest, run_start
+from tests.agents import SCRIPT, calls, done, went_well
+from tests.engine.engine import Engine, attempts_of, call_named, lease_of, run_now
+from tests.engine.races import together
+from tests.scenarios.invariants import broken_invariants
+
+UNSTORABLE = {"a NUL": "no\0way", "a lone surrogate": "no\ud800way"}
+unstorable = pytest.mark.parametrize("said", UNSTORABLE.values(), ids=UNSTORABLE)
+
+
+# ── an answer that no store takes ──
+
+
+@unstorable
+def test_a_clear_no_with_unstorable_characters_is_a_no_and_nobody_has_to_look(engine: Engine, said: str) -> None:
+    """What was refused is known not to have happened, whatever bytes the reason is written in."""
+    run_id = engine.run(calls(("once", "a")))
+    SCRIPT.do("a", ToolFailed(f"400: {said}"))
+    engine.approve(run_id)
+    drive(run_id)
+    call = call_named(run_id, "a")
+    assert (run_now(run_id).status, call.status, call.attempts) == ("COMPLETED", "FAILED", 1)
+    assert "no\\" in call.error and "way" in call.error
+    assert (run_now(run_id).takeovers, SCRIPT.labels("once")) == (0, ["a"])
+    assert broken_invariants() == {}
+
+
+@unstorable
+def test_a_not_now_and_an_unknown_outcome_in_such_words_are_recorded_as_what_they_are(
+    engine: Engine, said: str
+) -> None:
+    SCRIPT.do("a", ToolRetryable(said), ToolUnknown(said), went_well("a"))
+    run_id = engine.run(calls(("look", "a")))
+    outcomes = [outcome for _, outcome, _ in attempts_of(call_named(run_id, "a"))]
+    assert outcomes == ["ERROR_RETRYABLE", "NO_RESPONSE", "OK"]
+    assert (run_now(run_id).status, run_now(run_id).takeovers) == ("COMPLETED", 0)
+    assert broken_invariants() == {}
+
+
+BESIDE = {
+    "a reference with a NUL": ({"external_ref": "a\0"}, "external_ref: a NUL character"),
+    "a reference with a surrogate": ({"external_ref": "a\ud800"}, "external_ref: a lone surrogate"),
+    "a reference that is too long": ({"external_ref": "x" * 501}, "external_ref: 501 characters, at most 500"),
+    "a target that is too long": ({"target": "x" * 201}, "target: 201 characters, at most 200"),
+    "a remark with a NUL": ({"remark": "\0"}, "remark: a NUL character"),
+    "a report with a NUL": ({"report": ReportDraft("told", "A title", "\0", ())}, "report.body: a NUL character"),
+    "a title that is too long": (
+        {"report": ReportDraft("told", "x" * 201, "A body", ())},
+        "report.title: 201 characters, at most 200",
+    ),
+}
+
+
+@pytest.mark.parametrize(("beside", "why"), BESIDE.values(), ids=BESIDE)
+def test_what_stands_beside_an_answer_and_can_not_be_stored_makes_it_unknown_by_its_place(
+    engine: Engine, beside: dict[str, Any], why: str
+) -> None:
+    """It was sent, so a person looks; at once, without a worker that dies of it, and without a second request."""
+    run_id = engine.run(calls(("once", "a")))
+    SCRIPT.do("a", ToolOutcome({"done": True}, **beside))
+    engine.approve(run_id)
+    drive(run_id)
+    call, run = call_named(run_id, "a"), run_now(run_id)
+    assert (run.status, run.hold_reason, call.status) == ("HELD", "UNCERTAIN_CALL", "UNCERTAIN")
+    assert why in Attempt.objects.get(tool_call=call).error
+    assert (lease_of(run_id).owner, run.takeovers, SCRIPT.labels("once")) == (None, 0, ["a"])
+    engine.reconcile(call, "EXECUTED", external_ref="seen there")
+    drive(run_id)
+    assert (run_now(run_id).status, Effect.objects.filter(tool_call=call).count()) == ("COMPLETED", 1)
+    assert broken_invariants() == {}
+
+
+def test_a_probe_that_finds_what_can_not_be_stored_has_told_nothing(engine: Engine) -> None:
+    run_id = engine.run(calls(("asked", "a")))
+    SCRIPT.do("a", ToolUnknown("no answer"))
+    SCRIPT.find("a", ToolOutcome({"done": True}, external_ref="a\0"))
+    engine.approve(run_id)
+    drive(run_id)
+    assert (run_now(run_id).hold_reason, call_named(run_id, "a").status) == ("UNCERTAIN_CALL", "UNCERTAIN")
+    assert broken_invariants() == {}
+
+
+@pytest.mark.parametrize("tokens", [-100, 2**53, 2**70])
+@pytest.mark.parametrize("agent", ["told", "paid"])
+def test_a_usage_that_can_not_be_is_no_answer_and_is_never_booked(engine: Engine, agent: str, tokens: int) -> None:
+    """Booked, it would give budget back, or break the row; the try may have cost what was reserved, so that stays held."""
+    impossible = ModelTurn("", (ProposedCall("look", {"label": "a"}),), tokens, 20)
+    run_id = engine.run([impossible, done()], agent=agent)
+    run = run_now(run_id)
+    assert (run.status, run.takeovers, SCRIPT.labels("look")) == ("COMPLETED", 0, [])
+    lost, sealed = Attempt.objects.filter(model_call__run=run).order_by("attempt_no")
+    assert (lost.outcome, sealed.outcome) == ("NO_RESPONSE", "OK")
+    assert f"{tokens} and 20 tokens" in lost.error
+    assert run.budgets.get(unit="tokens").held_unknown == 8000
+    assert broken_invariants() == {}
+
+
+# ── many at once in one turn ──
+
+
+def test_fifty_calls_of_one_step_in_one_turn_are_one_call_with_fifty_answers(engine: Engine) -> None:
+    run_id = engine.run(calls(*[("once", "a")] * 50))
+    engine.approve(run_id)
+    drive(run_id)
+    assert (run_now(run_id).status, SCRIPT.labels("once"), Effect.objects.count()) == ("COMPLETED", ["a"], 1)
+    assert (ToolCall.objects.count(), Proposal.objects.filter(disposition="REUSED").count()) == (1, 49)
+    answers = [message for message in SCRIPT.requests[1].history if message["role"] == "tool"]
+    assert len({answer["id"] for answer in answers}) == 50 and all(answer["ok"] for answer in answers)
+    assert broken_invariants() == {}
+
+
+# ── one start asked for in many ways at the same instant ──
+
+
+def begin(engine: Engine, key: str, **said: Any) -> Started | Refused:
+    return run_start(actor=engine.person("olga"), wanted=StartRequest("told", {}, key=key, **said))
+
+
+def test_many_starts_with_few_keys_in_one_new_workspace_give_a_run_for_each_key(engine: Engine) -> None:
+    """A start that is repeated while the first one commits hears of that run, never that its own thread is busy."""
+    keys = [f"k{number % 4}" for number in range(16)]
+    outcomes = together(*[partial(begin, engine, key, workspace="w") for key in keys])
+    assert all(isinstance(outcome, Started) for outcome in outcomes), outcomes
+    runs = {(key, outcome.run_id) for key, outcome in zip(keys, outcomes, strict=True) if isinstance(outcome, Started)}
+    assert len(runs) == Run.objects.count() == 4
+    assert broken_invariants() == {}
+
+
+def test_one_key_with_two_goals_at_the_same_instant_makes_one_run_and_refuses_the_other_goal(engine: Engine) -> None:
+    outcomes = together(*[partial(begin, engine, "k", goal=f"goal {number % 2}") for number in range(8)])
+    assert Run.objects.count() == 1
+    assert sum(isinstance(outcome, Started) and outcome.new for outcome in outcomes) == 1
+    assert [type(outcome) for outcome in outcomes].count(KeyReused) == 4
+
+
+def test_keys_that_differ_only_at_their_end_make_runs_of_their_own(engine: Engine) -> None:
+    first, second = (begin(engine, "k" * 199 + end) for end in "ab")
+    assert isinstance(first, Started) and isinstance(second, Started), second
+    assert first.run_id != second.run_id
