@@ -117,10 +117,10 @@ OWNED = (
 def tenants_stay_apart(history: History) -> Broken:
     """No row of a run belongs to another tenant, and nobody is shown or may do anything in a tenant not theirs."""
     broken = [
-        f"{table} {row['id']} is of another tenant than its run"
+        f"a row of {table} is of another tenant than its run {row['run_id']}"
         for table in OWNED
         for row in history.rows(
-            f"SELECT x.id FROM {table} x JOIN runs_run r ON r.id = x.run_id "
+            f"SELECT x.run_id FROM {table} x JOIN runs_run r ON r.id = x.run_id "
             "WHERE r.tenant_id = ANY(%(tenants)s) AND x.tenant_id <> r.tenant_id"
         )
     ]
