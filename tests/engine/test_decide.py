@@ -12,10 +12,11 @@ from django.db import DatabaseError
 from accounts.audit import audit_verify
 from accounts.errors import Invalid, NotAllowed, NotFound, Refused
 from accounts.models import AuditEvent, Tenant
-from approvals import services
 from approvals.errors import AlreadyDecided, ArgsChanged, Expired, RunStopped, SelfApproval, StaleRevision
 from approvals.models import Decision, Vote, Wait
 from approvals.services import Decided, wait_expire
+from approvals.services import decide as deciding
+from approvals.services import wait as waiting
 from receipts.models import Attempt, ToolCall
 from runs.models import Wakeup
 from runtime.loop import drive
@@ -91,10 +92,10 @@ def test_without_the_locks_both_go_on_and_the_database_refuses_one(
     engine: Engine, wait: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the locks are for: the loser of the race would hear of a broken constraint instead of a decision."""
-    monkeypatch.setattr(services, "run_lock", run_now)
+    monkeypatch.setattr(deciding, "run_lock", run_now)
     unlocked = Wait.objects.select_related("tool_call")
     monkeypatch.setattr(Wait.objects, "select_for_update", lambda **_: unlocked, raising=False)
-    looked = gate_at(monkeypatch, services, "_store_decision", parties=2)
+    looked = gate_at(monkeypatch, deciding, "_store_decision", parties=2)
     both = [Aside(partial(engine.decide, wait, "APPROVE", by)) for by in ("ann", "abe")]
     looked.wait_reached()
     looked.open()
@@ -106,7 +107,7 @@ def test_without_the_locks_both_go_on_and_the_database_refuses_one(
 def test_the_second_waits_for_the_first_and_is_told(
     engine: Engine, wait: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = gate_at(monkeypatch, services, "wakeup_write")
+    gate = gate_at(monkeypatch, deciding, "wakeup_write")
     first = Aside(lambda: engine.decide(wait, "REJECT", "ann"))
     gate.wait_reached()
     second = Aside(lambda: engine.decide(wait, "APPROVE", "abe"))
@@ -303,7 +304,7 @@ def test_a_decision_that_is_cut_off_leaves_nothing(
     engine: Engine, wait: Wait, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        gate = gate_at(patch, services, place)
+        gate = gate_at(patch, waiting if place == "run_move" else deciding, place)
         before = counts()
         cut = Aside(lambda: engine.decide(wait))
         gate.wait_reached()

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from django.db import DatabaseError, OperationalError, transaction
 
-from approvals import services as approvals
 from approvals.models import Wait
 from approvals.selectors import wait_is_open
+from approvals.services import decide
 from checkpoints.models import Commitment
 from receipts.errors import VerdictGiven
 from receipts.models import Attempt, Result, ToolCall
@@ -87,7 +87,7 @@ def two_waits(engine: Engine) -> tuple[UUID, list[Wait]]:
 def test_the_last_two_decisions_at_once_queue_the_run(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ruling 26: the second looks for open waits only once it has the lock of the run."""
     run_id, (a, b) = two_waits(engine)
-    gate = gate_at(monkeypatch, import_module("approvals.services"), "audit_append")
+    gate = gate_at(monkeypatch, import_module("approvals.services.decide"), "audit_append")
     first = Aside(partial(engine.decide, a, "APPROVE", "ann"))
     gate.wait_reached()
     second = Aside(partial(engine.decide, b, "REJECT", "abe"))
@@ -102,8 +102,8 @@ def test_without_the_lock_of_the_run_each_of_the_last_two_would_see_the_other_op
 ) -> None:
     """Neither is the last, so nobody queues the run; what is left is the sweep, which finds the wakeups."""
     run_id, (a, b) = two_waits(engine)
-    monkeypatch.setattr(approvals, "run_lock", run_now)
-    both_looked = gate_at(monkeypatch, import_module("approvals.services"), "audit_append", parties=2)
+    monkeypatch.setattr(decide, "run_lock", run_now)
+    both_looked = gate_at(monkeypatch, import_module("approvals.services.decide"), "audit_append", parties=2)
     acts = [Aside(partial(engine.decide, wait, "APPROVE", by)) for wait, by in ((a, "ann"), (b, "abe"))]
     both_looked.wait_reached()
     both_looked.open()

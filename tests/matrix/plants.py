@@ -206,24 +206,27 @@ PLANTS = (
     ),
     Plant(
         "unseen", "a decision counts that saw something else", "I2",
-        patches=[("approvals.services._seen_is_bound", _instead(_nothing))], place=Place.WEB,
+        patches=[("approvals.services.decide._seen_is_bound", _instead(_nothing))], place=Place.WEB,
     ),
     Plant(
         "decides-twice", "a second decision counts", "I1",
-        patches=[("approvals.services._still_decidable", _instead(_nothing))], place=Place.WEB,
+        patches=[("approvals.services.decide._still_decidable", _instead(_nothing))], place=Place.WEB,
     ),
     Plant(
         "wakes-nobody", "a decision is stored and nothing wakes the run", "I10",
-        patches=[(f"approvals.services.{name}", _instead(_nothing)) for name in ("wakeup_write", "run_move", "hint_run")],
+        patches=[
+            (f"approvals.services.{name}", _instead(_nothing))
+            for name in ("decide.wakeup_write", "wait.run_move", "wait.hint_run")
+        ],
         place=Place.WEB,
     ),
     Plant(
         "rewrites-audit", "an act changes an older audit event", "I9",
-        patches=[("approvals.services.audit_append", _rewrites)], place=Place.WEB,
+        patches=[("approvals.services.decide.audit_append", _rewrites)], place=Place.WEB,
     ),
     Plant(
         "leaves-out-audit", "an act is not audited", "I9",
-        patches=[("approvals.services.audit_append", _instead(_nothing))], place=Place.WEB,
+        patches=[("approvals.services.decide.audit_append", _instead(_nothing))], place=Place.WEB,
     ),
     Plant(
         "any-tenant", "a run is shown to whoever asks", "I12",
@@ -236,11 +239,11 @@ PLANTS = (
     Plant("mixes-up", "an answer is stored for another one", "I4", patches=[("runtime.loop.act.try_tool", _mixes_up)]),
     Plant(
         "another-name", "an act is audited in another name", "I9",
-        patches=[("approvals.services.audit_append", _in_another_name)], place=Place.WEB,
+        patches=[("approvals.services.decide.audit_append", _in_another_name)], place=Place.WEB,
     ),
     Plant(
         "anybody-decides", "who is no approver decides", "I2",
-        patches=[("approvals.services._may_decide", _instead(_nothing))], place=Place.WEB,
+        patches=[("approvals.services.decide._may_decide", _instead(_nothing))], place=Place.WEB,
     ),
     Plant(
         "stale-receipt", "a receipt is shown as it once was", "I11",

@@ -1,6 +1,5 @@
-"""Writes of waits and decisions. `approval_decide` is the one decision function behind every door."""
+"""Writes of decisions. `approval_decide` is the one decision function behind every door."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -13,7 +12,6 @@ from accounts.audit import audit_append, audit_refused
 from accounts.codec import BodyChanged
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.models import ClockTimestamp, Tenant
-from accounts.statements import fetch
 from accounts.states import Actor, Permission
 from approvals.errors import (
     AlreadyDecided,
@@ -28,55 +26,25 @@ from approvals.errors import (
     StaleRevision,
     Superseded,
 )
-from approvals.models import Decision, PolicyDecision, Vote, Wait
-from approvals.policies import Ruling
-from approvals.selectors import access_wait, decision_of, newest_wait, wait_is_open
-from approvals.states import LIVE_WAIT, DecisionVerdict, WaitStatus
+from approvals.models import Decision, Vote, Wait
+from approvals.selectors import access_wait, decision_of, newest_wait
+from approvals.services.wait import queue_if_all_are_closed
+from approvals.states import DecisionVerdict, WaitStatus
 from checkpoints.envelope import secret_in
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import checkpoint_of, verified_body, withdrawn_commitment
 from receipts.models import ToolCall
 from receipts.selectors import call_arguments
-from receipts.services import call_await_approval
 from runs.canonical import NotCanonical, check, digest
 from runs.faults import reach
 from runs.live import hint_changed
 from runs.models import Run
 from runs.selectors import database_now
-from runs.services import run_lock, run_move
-from runs.states import RunStatus, WakeupCause, WakeupStatus
-from runs.wakeups import hint_run, wait_wakeups_close, wakeup_write
+from runs.services import run_lock
+from runs.states import WakeupCause, WakeupStatus
+from runs.wakeups import wait_wakeups_close, wakeup_write
 
 REASON_LIMIT = 4000
-
-
-def ruling_record(call: ToolCall, ruling: Ruling) -> None:
-    """Store what the policy said about a call, in the worker's transaction."""
-    PolicyDecision.objects.create(
-        tool_call=call, policy_version=ruling.version, outcome=ruling.outcome, rule=ruling.rule
-    )
-
-
-def wait_open(call: ToolCall, ruling: Ruling, *, revision: int, checkpoint_digest: str, fence: int) -> Wait:
-    """Open the wait of one call, bound to the head, in the worker's transaction with lease, run and head locked."""
-    ruling_record(call, ruling)
-    call_await_approval(call)
-    wait = Wait.objects.create(
-        tenant_id=call.tenant_id,
-        run_id=call.run_id,
-        tool_call=call,
-        checkpoint_revision=revision,
-        checkpoint_digest=checkpoint_digest,
-        args_digest=call.args_digest,
-        tool_hash=call.tool_hash,
-        policy_version=ruling.version,
-        policy_rule=ruling.rule,
-        required_role=ruling.required_role,
-        opened_fence=fence,
-        deadline=ClockTimestamp() + timedelta(seconds=settings.WAIT_DEADLINE_SECONDS),
-    )
-    hint_changed(tenant_id=call.tenant_id, run_id=call.run_id)
-    return wait
 
 
 @dataclass(frozen=True)
@@ -131,7 +99,7 @@ def _decide(actor: Actor, wait_id: UUID, verdict: DecisionVerdict, seen: Seen, r
         cause=WakeupCause.DECISION,
         dedupe_key=f"wait:{wait.id}:DECISION",
     )
-    _queue_if_all_are_closed(run, cause="DECISION", actor=actor.label)
+    queue_if_all_are_closed(run, cause="DECISION", actor=actor.label)
     audit_append(
         actor=actor,
         action="wait.decide",
@@ -294,117 +262,3 @@ def arguments_intact(call: ToolCall) -> bool:
 
 def _clock(moment: Any) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def wait_expire(*, wait_id: UUID) -> bool:
-    """Expire an open wait whose deadline has passed, with a wakeup that tells the run. Called by the sweep."""
-    with transaction.atomic():
-        run = run_lock(Wait.objects.values_list("run_id", flat=True).get(id=wait_id))
-        changed = Wait.objects.filter(id=wait_id, status=WaitStatus.OPEN, deadline__lte=ClockTimestamp()).update(
-            status=WaitStatus.EXPIRED, status_reason="nobody decided in time", closed_at=ClockTimestamp()
-        )
-        if not changed:
-            return False
-        wakeup_write(
-            tenant_id=run.tenant_id,
-            run_id=run.id,
-            wait_id=wait_id,
-            cause=WakeupCause.TIMER,
-            dedupe_key=f"wait:{wait_id}:TIMER",
-        )
-        _queue_if_all_are_closed(run, cause="WAIT_EXPIRED", actor="system:sweep")
-    return True
-
-
-def _queue_if_all_are_closed(run: Run, *, cause: str, actor: str) -> None:
-    """Queue a waiting run once nobody is asked any more about a call of it (rulings 8 and 37), with the run locked."""
-    if run.status == RunStatus.WAITING and not wait_is_open(run_id=run.id):
-        run_move(run, RunStatus.QUEUED, cause=cause, actor=actor)
-        hint_run(run_id=run.id)
-
-
-def waits_cancel(*, run_id: UUID, why: str) -> int:
-    """Cancel every live wait of a run, in the transaction that closes it."""
-    live = Wait.objects.filter(run_id=run_id, status__in=sorted(LIVE_WAIT))
-    return live.update(status=WaitStatus.CANCELLED, status_reason=why, closed_at=ClockTimestamp())
-
-
-def waits_supersede(*, run: Run, cause: WakeupCause, why: str) -> int:
-    """Take back every live wait before the head moves (ruling 9), each with a wakeup of that cause.
-
-    Lease, run and head are locked. An open wait becomes SUPERSEDED, a decided one INVALIDATED; its decision stays as
-    evidence, and its older pending wakeup is cancelled.
-    """
-    waits = list(Wait.objects.select_for_update(no_key=True).filter(run=run, status__in=sorted(LIVE_WAIT)))
-    for wait in waits:
-        is_open = wait.status == WaitStatus.OPEN
-        _close_wait(wait, WaitStatus.SUPERSEDED if is_open else WaitStatus.INVALIDATED, why)
-        wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.CANCELLED)
-        wakeup_write(
-            tenant_id=run.tenant_id,
-            run_id=run.id,
-            wait_id=wait.id,
-            cause=cause,
-            dedupe_key=f"wait:{wait.id}:{cause}",
-        )
-    return len(waits)
-
-
-def decided_waits_invalidate(*, run_id: UUID, why: str) -> None:
-    """Void every decided wait of a run after the check of one failed before dispatch (ruling 31); the wakeups are
-    REFUSED. Lease and run are locked.
-    """
-    decided = Wait.objects.select_for_update(no_key=True).filter(
-        run_id=run_id, status__in=[WaitStatus.APPROVED, WaitStatus.REJECTED]
-    )
-    for wait in decided.order_by("opened_at"):
-        _close_wait(wait, WaitStatus.INVALIDATED, why)
-        wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.REFUSED)
-
-
-def call_waits_invalidate(*, call_ids: Sequence[UUID], why: str) -> None:
-    """Void the live waits of calls that are not sent after all; their wakeups are REFUSED. Lease and run are locked."""
-    live = Wait.objects.select_for_update(no_key=True).filter(tool_call__in=call_ids, status__in=sorted(LIVE_WAIT))
-    for wait in live.order_by("opened_at"):
-        _close_wait(wait, WaitStatus.INVALIDATED, why)
-        wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.REFUSED)
-
-
-def waits_invalidate(*, run_id: UUID, why: str) -> int:
-    """Void every live wait of a run that is held, in the worker's transaction; decisions stay as evidence (ruling 31)."""
-    live = Wait.objects.filter(run_id=run_id, status__in=sorted(LIVE_WAIT))
-    return live.update(status=WaitStatus.INVALIDATED, status_reason=why, closed_at=ClockTimestamp())
-
-
-_CONSUME = """
-UPDATE approvals_wait SET status = 'CONSUMED'
-WHERE id = %(wait)s AND status = %(decided)s AND coalesce(valid_until > clock_timestamp(), true) RETURNING id"""
-
-
-def wait_consume(wait: Wait, *, fence: int) -> bool:
-    """Consume a decided wait and its wakeup under the fence. False when it is no longer decided, or no longer valid."""
-    consumed = fetch(_CONSUME, {"wait": wait.id, "decided": wait.status})
-    wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.CONSUMED, fence=fence)
-    return bool(consumed)
-
-
-def wait_refuse(wait: Wait, *, fence: int) -> bool:
-    """Consume the wait of a call that was rejected, or whose time to decide has passed. False when it was rejected, but
-    is not so any more.
-    """
-    if wait.status != WaitStatus.EXPIRED:
-        return wait_consume(wait, fence=fence)
-    wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.CONSUMED, fence=fence)
-    return True
-
-
-def wait_lock(wait_id: UUID) -> Wait:
-    """Lock a wait, after lease, run, head and call (ruling 37)."""
-    return Wait.objects.select_for_update(no_key=True).get(id=wait_id)
-
-
-def _close_wait(wait: Wait, status: WaitStatus, why: str) -> None:
-    Wait.objects.filter(id=wait.id, status=wait.status).update(
-        status=status, status_reason=why, closed_at=ClockTimestamp()
-    )
-    hint_changed(tenant_id=wait.tenant_id, run_id=wait.run_id)

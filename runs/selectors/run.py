@@ -1,13 +1,12 @@
 """Reads of runs. `access_run` is the only way to a run that a user named."""
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Count, Max, QuerySet
+from django.db.models import Max, QuerySet
 
 from accounts.errors import NotFound
 from accounts.selectors import proved_body
@@ -26,7 +25,6 @@ from runs.models import (
     RunInput,
     RunTransition,
     TraceEvent,
-    Workspace,
     WorkspaceProgress,
 )
 from runs.statements import INPUTS, LIVE_IN_THREAD, PIN, TO_CONTINUE
@@ -232,10 +230,11 @@ def messages_of(run: Run, *, upto: int | None = None) -> Sequence[tuple[Message,
     """The messages of a run in order, with their text; those up to a number, where one is given. Raises BodyChanged."""
     written = {"run": run.id, "upto": upto}
     rows = stored_rows(Message, "run_id = %(run)s AND coalesce(seq <= %(upto)s::bigint, true) ORDER BY seq", written)
-    return [(row, _text(row)) for row in rows]
+    return [(row, text_of(row)) for row in rows]
 
 
-def _text(row: Message | MemoryItem | WorkspaceProgress) -> str:
+def text_of(row: Message | MemoryItem | WorkspaceProgress) -> str:
+    """The text of a stored row, if it has the digest that stands beside it. Raises BodyChanged."""
     return proved_body(key_id=row.data_key_id, body=row.body, sha256=row.sha256).decode()
 
 
@@ -351,78 +350,3 @@ def runs_with_unheard_wakeups(limit: int = 200) -> Sequence[UUID]:
             [sorted(UNHOLDING_CAUSES), limit],
         )
         return [row[0] for row in cursor.fetchall()]
-
-
-# ── workspaces and long-term memory: never read back to resume a run (A-017) ──
-
-RECALLED = 50  # items of a subject that a tool reads, the newest ones
-
-
-@dataclass(frozen=True)
-class Progress:
-    """One version of a workspace's progress, with its text.
-
-    `questions` are {"id", "text", "status"}; `bodies` are the ids of report versions that it rests on.
-    """
-
-    version: int
-    summary: str
-    questions: Sequence[dict[str, str]]
-    bodies: Sequence[UUID]
-    row: WorkspaceProgress
-
-
-def progress_of(workspace_id: UUID) -> list[Progress]:
-    """Every version of a workspace's progress, the newest first."""
-    rows = WorkspaceProgress.objects.select_related("source_run").filter(workspace_id=workspace_id)
-    return [_progress(row) for row in rows.order_by("-version")]
-
-
-def progress_latest(workspace_id: UUID) -> Progress | None:
-    """The newest version, or None."""
-    row = WorkspaceProgress.objects.filter(workspace_id=workspace_id).order_by("-version").first()
-    return _progress(row) if row else None
-
-
-def _progress(row: WorkspaceProgress) -> Progress:
-    said = json.loads(_text(row))
-    return Progress(row.version, said["summary"], said["questions"], [UUID(id) for id in said["bodies"]], row)
-
-
-def progress_report_versions(workspace_id: UUID) -> frozenset[UUID]:
-    """The report versions that the workspace's progress was published with."""
-    rows = WorkspaceProgress.objects.filter(workspace_id=workspace_id)
-    return frozenset(rows.values_list("report_version_id", flat=True))
-
-
-def workspaces_visible(actor: Actor) -> QuerySet[Workspace]:
-    """The workspaces of the actor's tenant with the number of versions; none without the permission to read."""
-    if not actor.may(Permission.READ):
-        return Workspace.objects.none()
-    return Workspace.objects.filter(tenant_id=actor.tenant_id).annotate(versions=Count("progress"))
-
-
-def access_workspace(*, actor: Actor, id: UUID) -> Workspace:
-    """The workspace with this id in the actor's tenant. Raises NotFound."""
-    workspace = workspaces_visible(actor).filter(id=id).first()
-    if workspace is None:
-        raise NotFound
-    return workspace
-
-
-def memory_texts(*, tenant_id: UUID, subject: str) -> tuple[str, ...]:
-    """What is remembered about a subject, the oldest of the newest fifty first."""
-    rows = MemoryItem.objects.filter(tenant_id=tenant_id, subject=subject).order_by("-at", "-id")[:RECALLED]
-    return tuple(memory_text(row) for row in reversed(rows))
-
-
-def memory_text(item: MemoryItem) -> str:
-    """The text of one item."""
-    return _text(item)
-
-
-def memory_visible(actor: Actor) -> QuerySet[MemoryItem]:
-    """What the tenant's agents remember; none without the permission to read."""
-    if not actor.may(Permission.READ):
-        return MemoryItem.objects.none()
-    return MemoryItem.objects.filter(tenant_id=actor.tenant_id)
