@@ -23,6 +23,9 @@ SELECT 1 WHERE EXISTS (
         WHERE m.run_id = %(run)s AND a.outcome IS NULL AND a.fence < %(fence)s)"""
 
 
+_UNTIL = "SELECT extract(epoch FROM %(last)s::timestamptz - clock_timestamp())::float8"
+
+
 def open_attempts(*, run_id: UUID, before_fence: int) -> list[Attempt]:
     """Attempts without an outcome that were sent under an older fence."""
     if not fetch(_ANY_OPEN, {"run": run_id, "fence": before_fence}):
@@ -60,6 +63,14 @@ def _last_sent(attempts: Sequence[Attempt], first: int, beyond: int) -> str | No
         return None
     call, turn = found[-1].tool_call, found[-1].model_call
     return call.step_name if call else f"turn {turn.turn_no}" if turn else None
+
+
+def seconds_until(moments: Sequence[datetime]) -> float:
+    """How long it is, by the database's clock, until the last of these moments has passed; 0 where all have."""
+    if not moments:
+        return 0.0
+    ((seconds,),) = fetch(_UNTIL, {"last": max(moments)})
+    return max(0.0, float(seconds))
 
 
 def tried_in_doubt(call: ToolCall) -> bool:

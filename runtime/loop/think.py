@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 
 from accounts.keys import new_id
-from receipts.selectors import open_turn, refused_in_the_same_way, sealed_turn
+from receipts.selectors import open_turn, refused_in_the_same_way, sealed_turn, seconds_until
 from receipts.services import attempt_find, attempt_lost, attempt_refused, model_call_failed
 from receipts.states import AttemptOutcome
 from runs.canonical import canonical, digest
@@ -116,12 +116,13 @@ def _ask(session: Session) -> bool:
         return False
     pending = open_turn(run_id=session.run.id)
     turn_no = pending.turn_no if pending else session.snapshot.turn_no + 1
-    if not session.may_ask(turn_no):
-        _fail(session, f"no end after {session.spec.turn_limit} turns")
+    over = _over(session, turn_no, pending)
+    if over:
+        _fail(session, over)
         return False
-    if pending is not None and pending.attempts >= settings.MAX_ATTEMPTS + session.run.max_takeovers:
-        _fail(session, f"turn {turn_no} got no answer in {pending.attempts} attempts")
-        return False
+    early = seconds_until([pending.retry_at]) if pending and pending.retry_at else 0
+    if early:
+        return wait_for_retry(session, early)
     params = fence_params(session.holding) | ask_params(session, turn_no, revision=session.snapshot.revision)
     if pending is not None:
         params["ask_id"] = pending.id
@@ -134,6 +135,15 @@ def _ask(session: Session) -> bool:
     session.asked = Asked(params["ask_id"], turn_no, written.started)
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
     return True
+
+
+def _over(session: Session, turn_no: int, pending: Any) -> str:
+    """Why this turn is not asked for any more; "" where it may be."""
+    if not session.may_ask(turn_no):
+        return f"no end after {session.spec.turn_limit} turns"
+    if pending is not None and pending.attempts >= settings.MAX_ATTEMPTS + session.run.max_takeovers:
+        return f"turn {turn_no} got no answer in {pending.attempts} attempts"
+    return ""
 
 
 def _proposes_in_vain(session: Session) -> bool:

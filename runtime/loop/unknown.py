@@ -17,6 +17,7 @@ from receipts.selectors import (
     key_still_known,
     last_verdict,
     proved_result,
+    seconds_until,
     tried_in_doubt,
     unsent_calls,
 )
@@ -34,6 +35,7 @@ from runs.selectors import live_children
 from runs.services import budget_settle_held
 from runs.states import HoldReason, RefusalKind, RunStatus
 from runtime import guards
+from runtime.backoff import wait_for_retry
 from runtime.contracts import ToolOutcome
 from runtime.ending import held_run, park
 from runtime.facts import LAPSED, bound_tool, lapsed_under
@@ -58,7 +60,9 @@ def settle(session: Session) -> bool:
     tried = [call for call in open_calls if call.id not in waiting]
     again = [Going(call, by) for call in tried if (by := _word_for_another_try(session, call))]
     if again:
-        return dispatch_again(session, again)
+        # Whoever sends it, and whatever has come between, it is not sent before the time that the other side asked for.
+        early = seconds_until([going.call.retry_at for going in again if going.call.retry_at])
+        return wait_for_retry(session, early) if early else dispatch_again(session, again)
     if tried:
         return _hold(session, tried)
     if waiting:

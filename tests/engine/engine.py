@@ -237,6 +237,13 @@ def pass_deadline(wait: Wait) -> None:
     sql("UPDATE approvals_wait SET deadline = clock_timestamp() - interval '1 second' WHERE id = %s", wait.id)
 
 
+def pass_retry(run_id: UUID) -> None:
+    """Let the time before the next try of a run's calls and turns be over, by the database's clock."""
+    for table in ("receipts_toolcall", "receipts_modelcall"):
+        sql(f"UPDATE {table} SET retry_at = clock_timestamp() WHERE run_id = %s AND status = 'RETRY_WAIT'", run_id)
+    sql("UPDATE runs_run SET due_at = clock_timestamp() WHERE id = %s AND status = 'QUEUED'", run_id)
+
+
 def lease_of(run_id: UUID) -> Lease:
     return Lease.objects.get(run_id=run_id)
 

@@ -1,7 +1,10 @@
 """Acts and faults that fall together, and what models, providers and other sides say that nobody can store."""
 
+from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -10,6 +13,7 @@ from receipts.models import Attempt, Effect, Proposal, ToolCall
 from runs.errors import KeyReused
 from runs.models import Run
 from runtime.contracts import (
+    ModelRetryable,
     ModelTurn,
     ProposedCall,
     ReportDraft,
@@ -19,9 +23,9 @@ from runtime.contracts import (
     ToolUnknown,
 )
 from runtime.loop import drive
-from runtime.services import Started, StartRequest, run_start
+from runtime.services import Started, StartRequest, run_pause, run_start
 from tests.agents import SCRIPT, calls, done, went_well
-from tests.engine.engine import Engine, attempts_of, call_named, lease_of, run_now
+from tests.engine.engine import Engine, attempts_of, call_named, lease_of, pass_retry, run_now, sql
 from tests.engine.races import together
 from tests.scenarios.invariants import broken_invariants
 
@@ -158,3 +162,38 @@ def test_keys_that_differ_only_at_their_end_make_runs_of_their_own(engine: Engin
     first, second = (begin(engine, "k" * 199 + end) for end in "ab")
     assert isinstance(first, Started) and isinstance(second, Started), second
     assert first.run_id != second.run_id
+
+
+# ── what comes between a “not now” and the next try ──
+
+
+def resumed(engine: Engine, run_id: UUID) -> None:
+    run_pause(actor=engine.person("otto"), run_id=run_id, reason="not now")
+    engine.resume(run_id)
+    assert (run_now(run_id).status, run_now(run_id).due_at) == ("QUEUED", None)
+
+
+def taken_over(engine: Engine, run_id: UUID) -> None:
+    """As where the worker was killed after it had recorded the answer, and before it had given the run back."""
+    sql("UPDATE runs_run SET due_at = NULL WHERE id = %s", run_id)
+
+
+@pytest.mark.parametrize("between", [resumed, taken_over])
+@pytest.mark.parametrize("asks", ["a tool", "the model"])
+def test_nothing_is_sent_before_the_time_that_the_other_side_asked_for_whatever_comes_between(
+    engine: Engine, between: Callable[[Engine, UUID], None], asks: str
+) -> None:
+    SCRIPT.do("a", ToolRetryable("busy", retry_after=50) if asks == "a tool" else went_well("a"), went_well("a"))
+    turn = calls(("look", "a"))
+    run_id = engine.run([ModelRetryable("busy", retry_after=50), turn] if asks == "the model" else turn)
+    sent, due = (len(SCRIPT.sent), len(SCRIPT.requests)), run_now(run_id).due_at
+    between(engine, run_id)
+    drive(run_id)
+    run = run_now(run_id)
+    assert (len(SCRIPT.sent), len(SCRIPT.requests)) == sent
+    assert (run.status, lease_of(run_id).owner, run.takeovers) == ("QUEUED", None, 0)
+    assert due is not None and run.due_at is not None and abs(run.due_at - due) < timedelta(seconds=5)
+    pass_retry(run_id)
+    drive(run_id)
+    assert (run_now(run_id).status, SCRIPT.labels("look")) == ("COMPLETED", ["a", "a"] if asks == "a tool" else ["a"])
+    assert broken_invariants() == {}

@@ -26,7 +26,7 @@ from runtime.contracts import (
 from runtime.loop import drive
 from runtime.tasks import sweep
 from tests.agents import SCRIPT, calls, went_well
-from tests.engine.engine import At, Engine, Killed, expire_lease, kill, lease_of, run_now, sql
+from tests.engine.engine import At, Engine, Killed, expire_lease, kill, lease_of, pass_retry, run_now
 from tests.engine.stops import assert_stopped, causes
 from tests.scenarios.invariants import broken_invariants
 
@@ -43,7 +43,7 @@ def turn_outcomes() -> list[str | None]:
 
 
 def make_due(run_id: UUID) -> None:
-    sql("UPDATE runs_run SET due_at = clock_timestamp() - interval '1 second' WHERE id = %s", run_id)
+    pass_retry(run_id)
 
 
 @pytest.mark.parametrize(("error", "tried", "call", "run"), [

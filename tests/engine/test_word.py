@@ -12,7 +12,7 @@ from runtime import guards
 from runtime.contracts import ToolOutcome, ToolRetryable, ToolUnknown
 from runtime.loop import drive
 from tests.agents import SCRIPT, calls, went_well
-from tests.engine.engine import Engine, attempts_of, call_named, open_wait, run_now, sql
+from tests.engine.engine import Engine, attempts_of, call_named, open_wait, pass_retry, run_now, sql
 from tests.engine.lost import lose_answer
 from tests.scenarios.invariants import broken_invariants
 
@@ -61,7 +61,7 @@ def told_not_now(engine: Engine, tool: str = "once") -> UUID:
 
 
 def go_on(run_id: UUID) -> None:
-    sql("UPDATE runs_run SET due_at = clock_timestamp() WHERE id = %s AND status = 'QUEUED'", run_id)
+    pass_retry(run_id)
     drive(run_id)
 
 
