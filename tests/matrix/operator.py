@@ -122,6 +122,7 @@ class Operator:
         self.losing = ""
         self.standing: set[int] = set()
         self.acted_at = self.looked_at = 0.0
+        self.stood_at = time.monotonic()
 
     # ── what comes before a run that does not begin from nothing ──
 
@@ -258,7 +259,7 @@ class Operator:
         if call is None:
             return None
         found = self.stage.found(call.idempotency_key)
-        if found["held"]:
+        if found["held"] or (not found["executions"] and self._may_still_send()):
             return None
         body = {"evidence": "looked into the oracle's own log"}
         if found["executions"]:
@@ -266,6 +267,14 @@ class Operator:
         else:
             body |= {"verdict": "NOT_EXECUTED", "then": "RETRY"}
         return self.post(f"calls/{call.id}/reconcile/", body)
+
+    def _may_still_send(self) -> bool:
+        """Whether a process of this cell stands still, or has gone on for less than a lease: it may have been stopped with a
+        request half sent, which nothing can take back. Nobody says that nothing was done until that is over.
+        """
+        if any(self.stage.stands(pid) for pid in self.standing):
+            self.stood_at = time.monotonic()
+        return time.monotonic() - self.stood_at < self.stage.lease
 
     def post(self, path: str, body: dict[str, Any]) -> "Future[Reply]":
         self.acted_at = time.monotonic()

@@ -32,7 +32,7 @@ class Log:
     """The file, and what it says about each key."""
 
     def __init__(self, path: Path) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.asked: Counter[str] = Counter()
         self.executed: Counter[str] = Counter()
         for entry in read_log(path):
@@ -51,7 +51,7 @@ class Log:
         """For a key that the other side executes once only: whether this request was the one."""
         with self._lock:
             first = self.executed[about["key"]] == 0
-        self.write("effect" if first else "repeat", about)
+            self.write("effect" if first else "repeat", about)
         return first
 
     def _count(self, entry: dict[str, Any]) -> int:
@@ -86,15 +86,19 @@ class OracleServer(ThreadingHTTPServer):
         self.holding: Counter[str] = Counter()
         self.generation = 0
 
-    def hold(self, key: str) -> None:
+    def take(self, key: str) -> None:
+        """A request is here, and not executed yet."""
+        with self.released:
+            self.holding[key] += 1
+
+    def hold(self) -> None:
         """Wait for `/release`."""
         with self.released:
             generation = self.generation
-            self.holding[key] += 1
             self.released.wait_for(lambda: self.generation != generation, LATEST_SECONDS)
 
     def let_go(self, key: str) -> None:
-        """After what was held back is done."""
+        """It is executed."""
         with self.released:
             self.holding[key] -= 1
 
@@ -138,13 +142,13 @@ class OracleHandler(BaseHTTPRequestHandler):
         if behaviour == "busy":
             self._answer(503, {"reason": "Busy. Nothing was done."})
             return
+        self.server.take(about["key"])
         if behaviour == "slow":
             threading.Event().wait(SLOW_SECONDS)
         if behaviour == "late":
-            self.server.hold(about["key"])
+            self.server.hold()
         done = self._execute(about)
-        if behaviour == "late":
-            self.server.let_go(about["key"])
+        self.server.let_go(about["key"])
         self._reply(behaviour, done)
 
     def _execute(self, about: dict[str, Any]) -> dict[str, Any]:

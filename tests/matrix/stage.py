@@ -198,7 +198,12 @@ class Stage:
         if not hits:
             return None
         pid = int(hits[0].name.rpartition(".")[2])
-        return pid if _state(pid) in ("T", "Z", "") else None
+        return pid if self.stands(pid) or _state(pid) in ("Z", "") else None
+
+    @staticmethod
+    def stands(pid: int) -> bool:
+        """Whether a process stands still."""
+        return _state(pid) == "T"
 
     def plant(self, name: str, *abouts: str) -> None:
         """Have the processes break one rule wherever they work for one of these (see tests.matrix.plants)."""
