@@ -11,7 +11,7 @@ import pytest
 from accounts.errors import Refused
 from receipts.models import Attempt, Effect, Proposal, ToolCall
 from runs.errors import KeyReused
-from runs.models import Run
+from runs.models import Run, RunTransition
 from runtime.contracts import (
     ModelRetryable,
     ModelTurn,
@@ -23,10 +23,25 @@ from runtime.contracts import (
     ToolUnknown,
 )
 from runtime.loop import drive
-from runtime.services import Started, StartRequest, run_pause, run_start
+from runtime.services import Started, StartRequest, Terms, run_bind, run_pause, run_start
+from runtime.tasks import sweep
 from tests.agents import SCRIPT, calls, done, went_well
-from tests.engine.engine import Engine, attempts_of, call_named, lease_of, pass_retry, run_now, sql
+from tests.engine.engine import (
+    At,
+    Engine,
+    Killed,
+    attempts_of,
+    call_named,
+    expire_lease,
+    kill,
+    lease_of,
+    open_wait,
+    pass_retry,
+    run_now,
+    sql,
+)
 from tests.engine.races import together
+from tests.engine.test_children import awaits, child_of, spawn, tell
 from tests.scenarios.invariants import broken_invariants
 
 UNSTORABLE = {"a NUL": "no\0way", "a lone surrogate": "no\ud800way"}
@@ -196,4 +211,75 @@ def test_nothing_is_sent_before_the_time_that_the_other_side_asked_for_whatever_
     pass_retry(run_id)
     drive(run_id)
     assert (run_now(run_id).status, SCRIPT.labels("look")) == ("COMPLETED", ["a", "a"] if asks == "a tool" else ["a"])
+    assert broken_invariants() == {}
+
+
+# ── acts of several people and workers at the same instant ──
+
+
+def test_three_who_move_the_head_an_approval_and_two_workers_at_once_leave_one_wait(engine: Engine) -> None:
+    """Every move is a revision of its own, the approval of what was asked before sends nothing, and it is asked once more."""
+    run_id = engine.run(calls(("once", "a")))
+    asked = open_wait(run_id)
+    bind = partial(
+        run_bind, actor=engine.person("otto"), run_id=run_id, terms=Terms(("Be kind.",)), reason="it was missing"
+    )
+    heads = [partial(engine.revise, run_id, "one"), partial(engine.revise, run_id, "two"), bind]
+    together(*heads, partial(engine.decide, asked), partial(drive, run_id), partial(drive, run_id))
+    sweep()
+    drive(run_id)
+    if SCRIPT.labels("once") == []:
+        engine.approve(run_id)
+        drive(run_id)
+    assert (run_now(run_id).status, SCRIPT.labels("once")) == ("COMPLETED", ["a"])
+    assert broken_invariants() == {}
+
+
+@pytest.mark.parametrize("verdict", ["EXECUTED", "NOT_EXECUTED"])
+def test_a_verdict_a_stop_a_settlement_and_a_fork_at_once_end_the_run_once_and_send_nothing(
+    engine: Engine, verdict: str
+) -> None:
+    """The fork finds what happened and does not repeat it, or asks a person before it does what did not happen."""
+    run_id = engine.run(calls(("once", "a")))
+    SCRIPT.do("a", ToolUnknown("no answer"))
+    engine.approve(run_id)
+    drive(run_id)
+    happened = verdict == "EXECUTED"
+    said = partial(
+        engine.reconcile,
+        call_named(run_id, "a"),
+        verdict,
+        "NONE" if happened else "FAIL",
+        external_ref="seen" if happened else "",
+    )
+    together(said, partial(engine.stop, run_id), partial(engine.settle, run_id), partial(engine.fork, run_id, 2))
+    sweep()
+    drive(run_id)
+    run = run_now(run_id)
+    assert run.status in ("CANCELLED", "SETTLED") and lease_of(run_id).owner is None
+    assert RunTransition.objects.filter(run=run, to_status__in=["CANCELLED", "SETTLED"]).count() == 1
+    fork = Run.objects.exclude(id=run_id).get()
+    drive(fork.id)
+    assert run_now(fork.id).status == ("COMPLETED" if happened else "WAITING")
+    assert SCRIPT.labels("once") == ["a"]
+    assert broken_invariants() == {}
+
+
+@pytest.mark.parametrize("point", ["after_acquire", "after_model_dispatch_commit", "after_result_commit"])
+def test_a_parent_whose_worker_dies_as_its_child_has_ended_hears_of_it_once(
+    engine: Engine, at_point: At, point: str
+) -> None:
+    tell([spawn("c"), awaits], [calls(("look", "a")), done()])
+    run_id = engine.start("parent")
+    drive(run_id)
+    drive(child_of(run_id).id)
+    sweep()
+    at_point(point, kill)
+    with pytest.raises(Killed):
+        drive(run_id)
+    expire_lease(run_id)
+    drive(run_id)
+    run = run_now(run_id)
+    assert (run.status, run.takeovers, SCRIPT.labels("look")) == ("COMPLETED", 1, ["a"])
+    assert run.wakeups.filter(status="PENDING").count() == 0
     assert broken_invariants() == {}
