@@ -15,8 +15,8 @@ from checkpoints.selectors import load_head
 from checkpoints.services import prepare, proved, saved, snapshot_save
 from checkpoints.statements import Candidate
 from checkpoints.states import NotSaved, Trigger
-from receipts.models import ModelCall, Result
-from runs.models import BudgetEntry, Refusal
+from receipts.models import Attempt, ModelCall, Result
+from runs.models import BudgetEntry, Refusal, RunTransition
 from runs.states import Holding
 from runtime import saving
 from runtime import statements as steps
@@ -199,7 +199,7 @@ def test_a_save_that_waited_for_another_from_the_same_revision_saves_nothing(
 
 @pytest.mark.parametrize("statement", SAVING)
 def test_a_frozen_head_refuses_the_whole_step(engine: Engine, statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wait that is live, wherever it came from, keeps the head and everything that would move with it."""
+    """A wait that is live, wherever it came from, keeps the head. What is known is kept beside it, and the run is given back."""
     run_id, gate, worker = held_worker(engine, statement, monkeypatch)
     sql_past_triggers(
         "INSERT INTO approvals_wait (id, tenant_id, run_id, tool_call_id, checkpoint_revision, checkpoint_digest, "
@@ -208,10 +208,11 @@ def test_a_frozen_head_refuses_the_whole_step(engine: Engine, statement: str, mo
         "FROM runs_run WHERE id = %s",
         run_id,
     )
-    before = contents()
+    head, dispatched = head_of(run_id), Attempt.objects.count()
     gate.open()
-    assert "frozen while a wait is live" in str(worker.error())
-    assert contents() == before
+    worker.result()
+    assert (head_of(run_id), Attempt.objects.count()) == (head, dispatched)
+    assert RunTransition.objects.filter(run_id=run_id).latest("id").cause == "STORE_ERROR"
 
 
 # ── new work and facts ───────────────────────────────────────────────────────
