@@ -9,6 +9,7 @@ from accounts.errors import NotFound
 from accounts.statements import fetch, stored_rows
 from accounts.states import Actor, Permission
 from approvals.models import Decision, Wait
+from approvals.statements import PAST_DEADLINE
 from approvals.states import LIVE_WAIT, WaitStatus
 
 
@@ -67,9 +68,4 @@ def approval_expired(wait: Wait) -> bool:
 
 def waits_past_deadline(limit: int = 200) -> list[tuple[UUID, UUID]]:
     """(wait, run) of open waits whose deadline has passed, by the database's clock."""
-    rows = Wait.objects.raw(
-        "SELECT id, run_id FROM approvals_wait WHERE status = 'OPEN' AND deadline <= clock_timestamp() "
-        "ORDER BY deadline LIMIT %s",
-        [limit],
-    )
-    return [(row.id, row.run_id) for row in rows]
+    return [(wait_id, run_id) for wait_id, run_id in fetch(PAST_DEADLINE, {"limit": limit})]

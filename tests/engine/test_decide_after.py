@@ -5,10 +5,12 @@ from importlib import import_module
 from uuid import UUID
 
 import pytest
+from django.db import transaction
 
 from approvals.models import Decision, Wait
 from approvals.selectors import waits_past_deadline
 from approvals.services import wait_expire
+from approvals.statements import PAST_DEADLINE
 from runs.models import Refusal, Wakeup
 from runtime.loop import drive
 from runtime.tasks import sweep
@@ -50,6 +52,14 @@ def test_a_rejected_call_is_never_sent_and_the_model_is_told_why(engine: Engine,
     told = SCRIPT.requests[-1].history[-1]
     assert (told["role"], told["ok"]) == ("tool", False)
     assert "not on a Friday" in told["value"]["error"]
+
+
+def test_waits_that_are_due_are_found_by_their_deadline_and_not_among_all_that_are_open(engine: Engine) -> None:
+    with transaction.atomic():
+        sql("SET LOCAL enable_seqscan = off")
+        plan = "\n".join(line for (line,) in sql("EXPLAIN " + PAST_DEADLINE.replace("%(limit)s", "200")))
+    assert "using wait_due" in plan
+    assert "Index Cond: (deadline <= " in plan
 
 
 def test_an_expired_wait_rejects_its_call_and_the_run_goes_on(engine: Engine, wait: Wait) -> None:
