@@ -31,3 +31,4 @@ from console.settings import *  # noqa: E402, F403  it reads what was set above
 
 DATABASES = {"default": database(database_url(SOCKET_DIR, "signalbox"), pool=False)}
 PASSWORD_HASHERS = ["tests.hashers.OneRound"]
+TRACE = False  # it is written by a thread; a test that reads it turns it on, and flushes it while it has a database

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runs.models import TraceEvent
 from tests.engine.engine import sql
 from tests.scenarios.invariants import check_invariants
 from tests.scenarios.world import POOL, WORKERS, World
@@ -72,8 +73,9 @@ def test_a_worker_has_its_session_before_the_first_hint_comes(one_process: World
 
 def test_a_run_that_waits_holds_no_thread_no_process_and_no_session(one_process: World) -> None:
     """What 10,000 of them hold is measured by `make bench`."""
-    one_process.run_to_wait()
+    first, _ = one_process.run_to_wait()
     wait_until(lambda: one_process.deliveries()[1] == 0, "the worker is idle")
+    wait_until(lambda: TraceEvent.objects.filter(run_id=first).exists(), "the writer of the trace has its session")
     before = threads(one_process), len(sessions())
     for _ in range(5):
         one_process.run_to_wait()

@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from celery import current_app
-from django.db import transaction
 from kombu.connection import Connection
 
 from accounts.errors import Refused
@@ -175,10 +174,9 @@ class World:
         """Start a fund comparison on two small disclosures, or another agent that takes them."""
         cash = ALDER if lines_without_ticker else ALDER.rpartition("2026")[0]
         inputs = {"a": Upload("alder.csv", cash.encode()), "b": Upload("birch.csv", BIRCH.encode())}
-        with transaction.atomic():
-            started = run_start(actor=self.person(), wanted=StartRequest(agent, inputs))
-            assert isinstance(started, Started), started
-            Run.objects.filter(id=started.run_id).update(recovery_policy=policy)
+        wanted = StartRequest(agent, inputs, recovery_policy=policy)
+        started = run_start(actor=self.person(), wanted=wanted)
+        assert isinstance(started, Started), started
         return started.run_id
 
     def run_to_wait(self) -> tuple[UUID, Wait]:
