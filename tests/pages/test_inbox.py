@@ -45,6 +45,13 @@ def test_a_run_held_by_its_unknown_call_counts_once(mo: Member) -> None:
     assert mo.get("/inbox/").count("data-row-link") == 4
 
 
+def test_a_row_that_is_picked_does_not_queue_behind_the_list_that_asks_for_itself(mo: Member) -> None:
+    """A queue keeps only the last of those that wait: a hint would take the place of what a person picked."""
+    full(mo)
+    html = mo.get("/inbox/")
+    assert html.count('hx-trigger="preview"') == html.count('hx-sync="#inbox-item:replace"') == 4
+
+
 def test_kinds_filter(mo: Member) -> None:
     _, _, call = full(mo)
     html = mo.get("/inbox/?kind=unknown")
