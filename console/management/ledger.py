@@ -1,74 +1,31 @@
 """The verb `runs ledger`: what was written about a run on its way, list by list."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from rest_framework import serializers
-
-from checkpoints.models import Lapse, SaveAttempt, TaskWrite
 from console.management.noun import Asked, Noun, Shown, clock, table
 from console.records import records_of
-from console.records.ledger import (
-    LapseRecord,
-    RefusalRecord,
-    SaveRecord,
-    TaskRecord,
-    TransitionRecord,
-    TurnRecord,
-    WakeupRecord,
-    turn_rows,
-)
-from runs.models import Refusal, Run, RunTransition, Wakeup
+from console.records.ledger import LAPSES, REFUSALS, SAVES, TASKS, TRANSITIONS, TURNS, WAKEUPS
 from runs.selectors import access_run
 
-
-@dataclass(frozen=True)
-class _List:
-    """A list: its rows in order, their record, and what of it people are shown."""
-
-    rows: Callable[[Run], Any]
-    record: type[serializers.Serializer[Any]]
-    shown: tuple[str, ...]
-
-
 LISTS = {
-    "transitions": _List(
-        lambda run: RunTransition.objects.filter(run=run).order_by("id"),
-        TransitionRecord,
-        ("at", "from_status", "to_status", "cause", "by", "fence", "detail"),
-    ),
-    "turns": _List(
-        lambda run: turn_rows(run).order_by("turn_no"),
-        TurnRecord,
-        ("created_at", "turn_no", "status", "attempts", "sealed_fence", "request_digest", "response_digest"),
-    ),
-    "tasks": _List(
-        lambda run: TaskWrite.objects.filter(run=run).order_by("id"),
-        TaskRecord,
-        ("at", "base_revision", "call", "fence", "digest"),
-    ),
-    "wakeups": _List(
-        lambda run: Wakeup.objects.filter(run=run).order_by("created_at", "id"),
-        WakeupRecord,
-        ("created_at", "cause", "status", "consumed_fence", "wait"),
-    ),
-    "refusals": _List(
-        lambda run: Refusal.objects.filter(run=run).order_by("id"),
-        RefusalRecord,
-        ("at", "kind", "fence", "subject", "expected_revision", "actual_revision"),
-    ),
-    "saves": _List(
-        lambda run: SaveAttempt.objects.filter(run=run).order_by("at", "save_id"),
-        SaveRecord,
-        ("at", "trigger", "expected_revision", "fence", "status", "kind", "path", "why"),
-    ),
-    "lapses": _List(
-        lambda run: Lapse.objects.filter(run=run).order_by("at", "tool_call_id"),
-        LapseRecord,
-        ("at", "step", "observed_at", "half_life_seconds", "call"),
-    ),
+    "transitions": TRANSITIONS,
+    "turns": TURNS,
+    "tasks": TASKS,
+    "wakeups": WAKEUPS,
+    "refusals": REFUSALS,
+    "saves": SAVES,
+    "lapses": LAPSES,
+}
+# What of each list people are shown; --json has the whole records.
+_SHOWN = {
+    "transitions": ("at", "from_status", "to_status", "cause", "by", "fence", "detail"),
+    "turns": ("created_at", "turn_no", "status", "attempts", "sealed_fence", "request_digest", "response_digest"),
+    "tasks": ("at", "base_revision", "call", "fence", "digest"),
+    "wakeups": ("created_at", "cause", "status", "consumed_fence", "wait"),
+    "refusals": ("at", "kind", "fence", "subject", "expected_revision", "actual_revision"),
+    "saves": ("at", "trigger", "expected_revision", "fence", "status", "kind", "path", "why"),
+    "lapses": ("at", "step", "observed_at", "half_life_seconds", "call"),
 }
 _MOMENTS = ("at", "created_at", "observed_at")
 
@@ -85,9 +42,11 @@ def add_verbs(noun: Noun) -> None:
 def ledger(asked: Asked) -> Shown:
     """One list of a run."""
     wanted = LISTS[asked["list"]]
-    records = records_of(wanted.record, wanted.rows(access_run(actor=asked.actor, id=asked["id"])))
-    lines = [tuple(_cell(name, record[name]) for name in wanted.shown) for record in records]
-    heads = tuple(name.replace("_", " ").upper() for name in wanted.shown)
+    rows = wanted.rows(access_run(actor=asked.actor, id=asked["id"])).order_by(*wanted.order)
+    records = records_of(wanted.record, rows)
+    shown = _SHOWN[asked["list"]]
+    lines = [tuple(_cell(name, record[name]) for name in shown) for record in records]
+    heads = tuple(name.replace("_", " ").upper() for name in shown)
     return Shown(records, table(heads, lines, f"There are no {asked['list']} of this run."))
 
 

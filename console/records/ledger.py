@@ -1,5 +1,9 @@
 """Records of what was written about a run on its way: moves, turns, wakeups, refused writes, saves, lapsed facts, task writes."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 from django.db.models import Prefetch, QuerySet
 from rest_framework import serializers
 
@@ -123,8 +127,26 @@ class TaskRecord(serializers.Serializer[TaskWrite]):
     at = serializers.DateTimeField()
 
 
-def turn_rows(run: Run) -> QuerySet[ModelCall]:
+def _turns(run: Run) -> QuerySet[ModelCall]:
     """The turns of a run with what their records need, in three queries."""
     tries = Prefetch("tries", Attempt.objects.order_by("attempt_no"))
     proposals = Prefetch("proposals", Proposal.objects.order_by("ordinal"))
     return ModelCall.objects.filter(run=run).prefetch_related(tries, proposals)
+
+
+@dataclass(frozen=True)
+class RunList:
+    """One list of what was written about a run: its rows, the order in which they were written, and their record."""
+
+    rows: Callable[[Run], QuerySet[Any]]
+    order: tuple[str, ...]
+    record: type[serializers.Serializer[Any]]
+
+
+TRANSITIONS = RunList(lambda run: RunTransition.objects.filter(run=run), ("id",), TransitionRecord)
+TURNS = RunList(_turns, ("turn_no",), TurnRecord)
+TASKS = RunList(lambda run: TaskWrite.objects.filter(run=run), ("id",), TaskRecord)
+WAKEUPS = RunList(lambda run: Wakeup.objects.filter(run=run), ("created_at", "id"), WakeupRecord)
+REFUSALS = RunList(lambda run: Refusal.objects.filter(run=run), ("id",), RefusalRecord)
+SAVES = RunList(lambda run: SaveAttempt.objects.filter(run=run), ("at", "save_id"), SaveRecord)
+LAPSES = RunList(lambda run: Lapse.objects.filter(run=run), ("at", "tool_call_id"), LapseRecord)

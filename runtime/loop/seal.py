@@ -45,12 +45,8 @@ def seal(session: Session, asked: Asked, turn: ModelTurn, answer: Asking) -> boo
         for phase, node, go in _options(bound)
     ]
     prepared = _prepared(session, drafts)
-    params = fence_params(session.holding) | _save_params(session, prepared)
-    params |= _turn_params(session, asked, turn, answer.body) | call_params(
-        [item.call for item in bound if item.call], [item.proposal for item in bound], key_id=session.key_id
-    )
-    purse = _purse(session, asked, model_used(session, turn, answer.took_ms), bound)
-    written = write(SEAL_TURN if prepared else SEAL_ALONE, params | _policy_params(bound) | purse.params())
+    params = _params(session, asked, turn, answer, bound, prepared)
+    written = write(SEAL_TURN if prepared else SEAL_ALONE, params)
     if not written.done:
         raise not_written(written, prepared[0]) if prepared else LeaseLost
     reach("after_turn_sealed")
@@ -77,11 +73,7 @@ def seal_in_hand(session: Session) -> None:
     if answer.turn is None:
         return
     bound = _bound(session, answer.turn)
-    params = fence_params(session.holding) | _save_params(session, [])
-    params |= _turn_params(session, asked, answer.turn, answer.body) | call_params(
-        [item.call for item in bound if item.call], [item.proposal for item in bound], key_id=session.key_id
-    )
-    purse = _purse(session, asked, model_used(session, answer.turn, answer.took_ms), bound)
+    params = _params(session, asked, answer.turn, answer, bound, [])
     with held_run(session.holding):
         turn = open_turn(run_id=session.run.id)
         if turn is None or (turn.id, turn.status, turn.attempts) != (
@@ -90,7 +82,7 @@ def seal_in_hand(session: Session) -> None:
             asked.attempt,
         ):
             return
-        write(SEAL_ALONE, params | _policy_params(bound) | purse.params())
+        write(SEAL_ALONE, params)
     session.trace("turn_sealed", turn=asked.turn_no, proposals=len(bound))
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
 
@@ -161,6 +153,22 @@ def _prepared(session: Session, drafts: list[tuple[Snapshot, bool | None]]) -> l
         session.prepared(snapshot, Trigger.CURSOR, go=go, writes=snapshot.barrier, save_id=save_id)
         for snapshot, go in drafts
     ]
+
+
+def _params(
+    session: Session, asked: Asked, turn: ModelTurn, answer: Asking, bound: list[Bound], prepared: list[Prepared]
+) -> dict[str, Any]:
+    """Everything that the statement of a seal takes."""
+    calls = [item.call for item in bound if item.call]
+    purse = _purse(session, asked, model_used(session, turn, answer.took_ms), bound)
+    return {
+        **fence_params(session.holding),
+        **_save_params(session, prepared),
+        **_turn_params(session, asked, turn, answer.body),
+        **call_params(calls, [item.proposal for item in bound], key_id=session.key_id),
+        **_policy_params(bound),
+        **purse.params(),
+    }
 
 
 def _save_params(session: Session, prepared: list[Prepared]) -> dict[str, Any]:
