@@ -16,7 +16,7 @@ from console.management.ledger import LISTS
 from receipts.models import ModelCall, ToolCall
 from runs.models import Refusal, Run, RunTransition
 from runtime.services import SuccessorRequest, run_fork
-from tests.doors.test_api import problem
+from tests.doors.asking import problem
 from tests.doors.world import OPERATOR, Doors, manage, person
 from tests.engine.engine import sql
 

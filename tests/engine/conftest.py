@@ -13,9 +13,11 @@ from pytest_django import DjangoDbBlocker, Settings
 from accounts.models import Tenant
 from approvals.models import Wait
 from runs import faults, wakeups
+from runtime.loop import drive
 from runtime.registry import agents
-from tests.agents import AGENTS, SCRIPT, calls
+from tests.agents import AGENTS, SCRIPT, calls, done
 from tests.engine.engine import At, Engine, open_wait, people
+from tests.engine.family import awaits, spawn, tell
 from tests.services import Services, cloned_database
 
 # Leases last until a test lets them expire, retries do not wait, and no page listens.
@@ -108,3 +110,12 @@ def at_point(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> At:
     settings.FAULT_DIR = "in-process"
     monkeypatch.setattr(faults, "_take", take)
     return hooks.__setitem__
+
+
+@pytest.fixture
+def parent(engine: Engine) -> UUID:
+    """A parent that waits for its child, which is queued."""
+    tell([spawn("c"), awaits], [calls(("look", "a")), done()])
+    run_id = engine.start("parent")
+    drive(run_id)
+    return run_id

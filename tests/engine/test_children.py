@@ -1,8 +1,5 @@
-"""Children: a lease, a thread and a head of their own, caps carved out of the parent's, an end that wakes, and a stop that
-goes down (A-074, A-161, A-163, X08).
-"""
+"""Children: spawned with a part of the budget, awaited, stopped with their parent (A-074, A-161, A-163, X08)."""
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 from uuid import UUID
@@ -12,10 +9,9 @@ from django.db import transaction
 
 from receipts.models import ToolCall
 from runs.leases import lease_acquire
-from runs.models import Budget, BudgetEntry, ControlRequest, Run, Wakeup
-from runtime.contracts import ModelRefused, ModelRequest, ModelTurn, ToolUnknown
+from runs.models import Budget, ControlRequest, Run, Wakeup
 from runtime.loop import drive
-from runtime.services import PauseState, Settled, Started, StartRequest, Terms, run_pause, run_start
+from runtime.services import Started, StartRequest, Terms, run_start
 from runtime.tasks import sweep
 from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import (
@@ -23,7 +19,6 @@ from tests.engine.engine import (
     Engine,
     Killed,
     attempts_of,
-    call_named,
     expire_lease,
     head_of,
     kill,
@@ -31,64 +26,10 @@ from tests.engine.engine import (
     open_wait,
     run_now,
     sql,
-    sql_past_triggers,
 )
+from tests.engine.family import CARVED, awaits, child_of, entries, reserved, spawn, tell
 from tests.engine.races import Aside, gate_at
 from tests.engine.stops import assert_stopped, causes
-from tests.scenarios.invariants import broken_invariants
-
-CARVED = {"model_calls": 20, "tool_calls": 20, "tokens": 200_000}
-Turn = ModelTurn | Callable[[ModelRequest], ModelTurn]
-
-
-def spawn(*labels: str, agent: str = "told") -> ModelTurn:
-    return calls(*[("spawn_child", {"agent": agent, "label": label, "goal": f"Do {label}."}) for label in labels])
-
-
-def told_child(request: ModelRequest, label: int = 0) -> str:
-    """The id of the child that the parent's model was told of."""
-    told = [m["value"] for m in request.history if m["role"] == "tool" and "child" in m["value"]]
-    return str(told[label]["child"])
-
-
-def awaits(request: ModelRequest) -> ModelTurn:
-    return calls(("await_child", {"child": told_child(request)}))
-
-
-def tell(parent: list[Turn], child: list[Turn]) -> None:
-    """The turns of parent and child; a turn that is not told ends the work."""
-
-    def answer(request: ModelRequest) -> ModelTurn:
-        turns = parent if request.agent == "parent" else child
-        turn = turns[request.turn_no - 1] if request.turn_no <= len(turns) else done()
-        return turn(request) if callable(turn) else turn
-
-    for turn_no in range(1, 8):
-        SCRIPT.turns[turn_no] = [answer]
-
-
-def child_of(run_id: UUID) -> Run:
-    return Run.objects.get(parent_run_id=run_id)
-
-
-def entries(run_id: UUID, receipt_id: UUID) -> list[tuple[str, str, int]]:
-    rows = BudgetEntry.objects.filter(run_id=run_id, receipt_id=receipt_id).order_by("kind")
-    return [(row.kind, unit, amount) for row in rows for unit, amount in sorted(row.amounts.items())]
-
-
-def reserved(run_id: UUID) -> dict[str, int]:
-    rows = Budget.objects.filter(run_id=run_id, unit__in=CARVED).order_by("unit")
-    return {row.unit: row.reserved for row in rows}
-
-
-@pytest.fixture
-def parent(engine: Engine) -> UUID:
-    """A parent that waits for its child, which is queued."""
-    tell([spawn("c"), awaits], [calls(("look", "a")), done()])
-    run_id = engine.start("parent")
-    drive(run_id)
-    return run_id
-
 
 # ── spawn ────────────────────────────────────────────────────────────────────
 
@@ -334,260 +275,3 @@ def test_two_runs_are_never_locked_in_one_transaction(engine: Engine, parent: UU
         sql("SELECT 1 FROM runs_run WHERE id = %s FOR NO KEY UPDATE", parent)
         Aside(lambda: drive(child.id)).result()
     assert run_now(child.id).status == "COMPLETED"
-
-
-# ── the end of the parent ──
-
-
-def fails(_: ModelRequest) -> ModelTurn:
-    raise ModelRefused("not for you")
-
-
-def test_the_children_of_a_parent_that_failed_are_stopped(engine: Engine) -> None:
-    tell([spawn("c"), fails], [calls(("once", "x"))])
-    run_id = engine.start("parent")
-    drive(run_id)
-    child = child_of(run_id)
-    assert (run_now(run_id).status, run_now(child.id).status) == ("FAILED", "CANCELLED")
-    stop = ControlRequest.objects.get(run=child)
-    assert (stop.requested_by, stop.cascade_of_id) == ("system:cascade", None)
-    assert stop.reason == f"its parent, run {run_id}, ended as FAILED"
-    assert ("run.stop", "system:cascade", None) in engine.audited()
-    sweep()
-    assert_stopped(child.id)
-    assert reserved(run_id) == dict.fromkeys(CARVED, 0)
-
-
-def test_the_children_of_a_parent_that_is_settled_are_stopped(engine: Engine, parent: UUID) -> None:
-    child = child_of(parent)
-    drive(child.id)  # it has ended, and is left alone
-    tell([spawn("d"), awaits], [calls(("once", "x"))])
-    other = engine.start("parent")
-    drive(other)
-    drive(child_of(other).id)
-    for run_id in (parent, other):
-        assert isinstance(engine.settle(run_id), Settled)
-    assert (run_now(child.id).status, run_now(child_of(other).id).status) == ("COMPLETED", "CANCELLED")
-    assert not ControlRequest.objects.filter(run=child).exists()
-    assert_stopped(child_of(other).id)
-
-
-@pytest.mark.parametrize("held", [False, True])
-def test_children_of_a_parent_that_ended_in_a_process_that_was_lost_are_stopped_by_the_sweep(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, held: bool
-) -> None:
-    tell([spawn("c"), fails], [calls(("look", "a"))])
-    run_id = engine.start("parent")
-    with monkeypatch.context() as patch:
-        patch.setattr(import_module("runtime.cascade"), "live_children", lambda _: [])
-        drive(run_id)
-    child = child_of(run_id)
-    assert (run_now(run_id).status, run_now(child.id).status) == ("FAILED", "QUEUED")
-    if held:
-        assert lease_acquire(run_id=child.id, owner="somebody") is not None
-    for _ in range(2):
-        sweep()
-    assert run_now(child.id).status == ("RUNNING" if held else "CANCELLED")
-    assert ControlRequest.objects.get(run=child).status == ("ACCEPTED" if held else "SETTLED")
-
-
-def test_a_grandchild_is_stopped_with_its_line(engine: Engine, parent: UUID) -> None:
-    child = child_of(parent)
-    below = "UPDATE runs_run SET parent_run_id = %s, root_run_id = %s WHERE id = %s"
-    sql_past_triggers(below, child.id, parent, grandchild(engine))
-    assert isinstance(engine.settle(parent), Settled)
-    stops = {row.run_id: row.cascade_of_id for row in ControlRequest.objects.all()}
-    assert len(stops) == 2 and list(stops.values()).count(None) == 1
-    assert {run_now(id).status for id in stops} == {"CANCELLED"}
-
-
-def grandchild(engine: Engine) -> UUID:
-    """A child of another run, to be put under a child."""
-    other = engine.start("parent")
-    drive(other)
-    return child_of(other).id
-
-
-# ── what is held for an unknown outcome of a child ──
-
-
-def columns(run_id: UUID, unit: str = "tool_calls") -> tuple[int, int, int]:
-    """(reserved, held for unknown outcomes, spent) of a run's budget."""
-    row = Budget.objects.get(run_id=run_id, unit=unit)
-    return row.reserved, row.held_unknown, row.spent
-
-
-def with_an_unknown_call(engine: Engine, *, settled: bool) -> tuple[UUID, ToolCall]:
-    """A parent, waiting or settled, whose child was stopped with a call of unknown outcome."""
-    tell(
-        [spawn("c"), spawn("d"), lambda r: calls(("await_child", {"child": told_child(r, 1)}))], [calls(("once", "x"))]
-    )
-    SCRIPT.do("x", ToolUnknown("no answer"))
-    run_id = engine.start("parent")
-    drive(run_id)
-    child = Run.objects.filter(parent_run_id=run_id).earliest("created_at").id
-    drive(child)
-    engine.approve(child)
-    drive(child)
-    engine.stop(child)
-    assert columns(child) == (0, 1, 0)
-    sweep()
-    drive(run_id)
-    if settled:
-        engine.settle(run_id)
-        sweep()
-    assert run_now(run_id).status == ("SETTLED" if settled else "WAITING")
-    return run_id, ToolCall.objects.get(run_id=child)
-
-
-@pytest.mark.parametrize("settled", [False, True])
-@pytest.mark.parametrize(("verdict", "then", "spent"), [("EXECUTED", "NONE", 1), ("NOT_EXECUTED", "FAIL", 0)])
-def test_what_is_unknown_of_a_child_is_held_in_its_parents_budget_until_a_verdict_says_what_became_of_it(
-    engine: Engine, settled: bool, verdict: str, then: str, spent: int
-) -> None:
-    run_id, call = with_an_unknown_call(engine, settled=settled)
-    reserved, held, used = columns(run_id)
-    assert (reserved, held) == (0 if settled else 20, 1)
-    engine.reconcile(call, verdict, then)
-    for _ in range(2):
-        sweep()
-        drive(run_id)
-    assert columns(run_id)[1:] == (0, used + spent)
-    assert broken_invariants() == {}
-    kinds = [(kind, amount) for kind, unit, amount in entries(run_id, call.run_id) if unit == "tool_calls"]
-    assert kinds == [("HOLD_UNKNOWN", 1), *([] if spent else [("RELEASE", 1)]), ("RESERVE", 20), ("SETTLE", 0),
-                     *([("SETTLE", 1)] if spent else [])]  # fmt: skip
-
-
-def test_it_is_given_back_up_the_whole_line(engine: Engine) -> None:
-    run_id, call = with_an_unknown_call(engine, settled=True)
-    above = engine.start("parent")
-    drive(above)
-    below = "UPDATE runs_run SET parent_run_id = %s, root_run_id = %s, origin = 'CHILD' WHERE id = %s"
-    sql_past_triggers(below, above, above, run_id)
-    engine.reconcile(call, "NOT_EXECUTED", "FAIL")
-    sweep()
-    woken = Wakeup.objects.filter(run_id=above, cause="CHILD", dedupe_key__startswith=f"child:{run_id}:")
-    assert woken.count() == 1
-
-
-def test_a_verdict_that_leaves_something_unknown_moves_only_what_it_speaks_of(engine: Engine) -> None:
-    tell([spawn("c")], [calls(("once", "x"), ("once", "y"))])
-    for label in "xy":
-        SCRIPT.do(label, ToolUnknown("no answer"))
-    run_id = engine.start("parent")
-    drive(run_id)
-    child = child_of(run_id).id
-    drive(child)
-    for wait in run_now(child).waits.all():
-        engine.decide(wait)
-    drive(child)
-    engine.stop(child)
-    sweep()
-    drive(run_id)
-    assert columns(run_id)[:2] == (0, 2)
-    for label, held in (("x", 1), ("y", 0)):
-        engine.reconcile(call_named(child, label), "NOT_EXECUTED", "FAIL")
-        sweep()
-        assert columns(run_id)[:2] == (0, held)
-    assert broken_invariants() == {}
-
-
-# ── pause ──
-
-
-def pauses(run_id: UUID) -> list[tuple[str, bool]]:
-    """(status, whether it followed from another) of the pauses of a run."""
-    rows = ControlRequest.objects.filter(run_id=run_id, kind="PAUSE").order_by("accepted_at")
-    return [(row.status, row.cascade_of_id is not None) for row in rows]
-
-
-def pause(engine: Engine, run_id: UUID) -> None:
-    outcome = run_pause(actor=engine.person("otto"), run_id=run_id, reason="not now")
-    assert isinstance(outcome, PauseState)
-
-
-def test_a_pause_goes_down_to_the_children_and_so_does_the_resume(engine: Engine, parent: UUID) -> None:
-    child = child_of(parent)
-    pause(engine, parent)
-    for run_id in (parent, child.id):
-        assert (run_now(run_id).status, run_now(run_id).hold_reason) == ("HELD", "PAUSED")
-    assert (pauses(parent), pauses(child.id)) == ([("ADOPTED", False)], [("ADOPTED", True)])
-    sweep()
-    drive(child.id)
-    assert [request.agent for request in SCRIPT.requests] == ["parent", "parent"]
-    engine.resume(parent)
-    assert (pauses(parent), pauses(child.id)) == ([("SETTLED", False)], [("SETTLED", True)])
-    assert run_now(child.id).status == "QUEUED"
-    drive(child.id)
-    sweep()
-    drive(parent)
-    assert run_now(parent).status == "COMPLETED"
-    assert [act for act, _, _ in engine.audited()].count("run.pause") == 2
-
-
-def test_a_child_that_a_person_has_paused_stays_so(engine: Engine, parent: UUID) -> None:
-    child = child_of(parent)
-    pause(engine, child.id)
-    pause(engine, parent)
-    sweep()
-    engine.resume(parent)
-    sweep()
-    assert pauses(child.id) == [("ADOPTED", False)]
-    assert run_now(child.id).hold_reason == "PAUSED"
-
-
-def test_a_child_that_a_person_resumes_goes_on_under_its_paused_parent(engine: Engine, parent: UUID) -> None:
-    child = child_of(parent)
-    pause(engine, parent)
-    engine.resume(child.id)
-    sweep()
-    assert pauses(child.id) == [("SETTLED", True)]
-    drive(child.id)
-    assert (run_now(child.id).status, run_now(parent).hold_reason) == ("COMPLETED", "PAUSED")
-
-
-def test_a_pause_and_a_resume_that_did_not_come_down_are_brought_down_by_the_sweep(
-    engine: Engine, parent: UUID, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    child = child_of(parent)
-    with monkeypatch.context() as patch:
-        patch.setattr(import_module("runtime.cascade"), "live_children", lambda _: [])
-        pause(engine, parent)
-    assert run_now(child.id).status == "QUEUED"
-    for _ in range(2):
-        sweep()
-    assert pauses(child.id) == [("ADOPTED", True)]
-    with monkeypatch.context() as patch:
-        patch.setattr(import_module("runtime.cascade"), "pauses_under", lambda _: [])
-        engine.resume(parent)
-    assert pauses(child.id) == [("ADOPTED", True)]
-    sweep()
-    assert pauses(child.id) == [("SETTLED", True)]
-    assert run_now(child.id).status == "QUEUED"
-
-
-def test_a_child_in_the_hands_of_a_worker_adopts_the_pause_at_its_next_seam(engine: Engine, parent: UUID) -> None:
-    child = child_of(parent)
-    SCRIPT.do("a", lambda _: _paused_meanwhile(engine, parent))
-    drive(child.id)
-    assert (run_now(child.id).status, run_now(child.id).hold_reason) == ("HELD", "PAUSED")
-    assert pauses(child.id) == [("ADOPTED", True)]
-    engine.resume(parent)
-    drive(child.id)
-    assert run_now(child.id).status == "COMPLETED"
-
-
-def _paused_meanwhile(engine: Engine, run_id: UUID) -> Any:
-    pause(engine, run_id)
-    return went_well("a")
-
-
-def test_a_stop_of_a_paused_parent_stops_its_paused_children(engine: Engine, parent: UUID) -> None:
-    child = child_of(parent)
-    pause(engine, parent)
-    engine.stop(parent)
-    sweep()
-    for run_id in (parent, child.id):
-        assert run_now(run_id).status == "CANCELLED"
-        assert ControlRequest.objects.filter(run_id=run_id, status__in=["ACCEPTED", "ADOPTED"]).count() == 0

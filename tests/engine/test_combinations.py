@@ -40,8 +40,8 @@ from tests.engine.engine import (
     run_now,
     sql,
 )
+from tests.engine.family import awaits, child_of, spawn, tell
 from tests.engine.races import together
-from tests.engine.test_children import awaits, child_of, spawn, tell
 from tests.scenarios.invariants import broken_invariants
 
 UNSTORABLE = {"a NUL": "no\0way", "a lone surrogate": "no\ud800way"}
