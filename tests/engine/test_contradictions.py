@@ -13,66 +13,13 @@ from receipts.models import Contradiction, Publication, Reconciliation, Result, 
 from receipts.services import Against, call_lock, contradiction_raise
 from receipts.states import Closing, EvidenceSource, Verdict
 from runs.models import Refusal
-from runtime.contracts import ToolContext, ToolFailed, ToolOutcome, ToolRetryable, ToolUnknown
+from runtime.contracts import ToolFailed, ToolOutcome, ToolRetryable
 from runtime.loop import drive
-from runtime.services import EvidenceGiven, Flagged, call_contradict, contradiction_settle
+from runtime.services import Flagged
 from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine, attempts_of, call_named, expire_lease, run_now, sql
+from tests.engine.flags import TOKEN, UNKNOWN, approved, late, nothing, say, settle, while_sending
 from tests.engine.races import Aside, gate_at, together
-
-TOKEN = "ghp_" + "a1B2" * 10
-UNKNOWN = ToolUnknown("no answer")
-
-
-def approved(engine: Engine, tool: str = "once", *turns: Any) -> UUID:
-    """A run whose call `a` was approved and is driven as far as it goes."""
-    run_id = engine.run(calls((tool, "a")), *turns)
-    engine.approve(run_id)
-    drive(run_id)
-    return run_id
-
-
-def while_sending(do: Callable[[], None], outcome: Any) -> Callable[[ToolContext], ToolOutcome]:
-    """An attempt in the middle of which something happens, before its answer comes."""
-
-    def run(context: ToolContext) -> ToolOutcome:
-        do()
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome  # type: ignore[no-any-return]
-
-    return run
-
-
-def late(engine: Engine, outcome: Any, then: Callable[[UUID], None], tool: str = "once") -> UUID:
-    """A run whose worker loses its lease while call `a` is out; `then` happens before the answer comes."""
-    run_id = engine.run(calls((tool, "a")))
-    engine.approve(run_id)
-
-    def meanwhile() -> None:
-        expire_lease(run_id)
-        drive(run_id)  # the next worker takes over
-        then(run_id)
-
-    SCRIPT.do("a", while_sending(meanwhile, outcome), went_well("a"))
-    drive(run_id)
-    return run_id
-
-
-def nothing(run_id: UUID) -> None:
-    """Nobody says anything meanwhile."""
-
-
-def settle(engine: Engine, closing: Closing, by: str = "rolf", flag: Contradiction | None = None) -> Flagged | Refused:
-    flag = flag or Contradiction.objects.latest("raised_at")
-    return contradiction_settle(
-        actor=engine.person(by), contradiction_id=flag.id, closing=closing, reason="I looked again"
-    )
-
-
-def say(engine: Engine, call: ToolCall, says: Verdict, by: str = "rita") -> Flagged | Refused:
-    return call_contradict(actor=engine.person(by), call_id=call.id, said=EvidenceGiven(says, "I saw it", "post-9"))
-
 
 # ── late answers are kept as evidence ────────────────────────────────────────
 
@@ -334,60 +281,6 @@ def test_two_flags_keep_a_retry_until_both_are_closed(engine: Engine) -> None:
     settle(engine, Closing.SEND_AGAIN, flag=second)
     drive(run_id)
     assert SCRIPT.labels("once") == ["a", "a"]
-
-
-# ── the window of an IDEMPOTENT tool ─────────────────────────────────────────
-
-
-def age_tries(call: ToolCall, seconds: int) -> None:
-    """Let the tries of a call have been sent earlier, past the guard that keeps them."""
-    sql("SET session_replication_role = replica")
-    sql(
-        "UPDATE receipts_attempt SET dispatched_at = dispatched_at - %s * interval '1 second' WHERE tool_call_id = %s",
-        seconds,
-        call.id,
-    )
-    sql("SET session_replication_role = origin")
-
-
-@pytest.mark.parametrize(("age", "sent"), [(0, ["a", "a"]), (590, ["a", "a"]), (596, ["a"]), (3600, ["a"])])
-def test_a_key_is_sent_again_only_while_its_window_lasts(engine: Engine, age: int, sent: list[str]) -> None:
-    """The tool declares 600 s; another try may take its 5 s, so 595 s after the first one in doubt is too late."""
-    run_id = engine.run(calls(("again", "a")))
-    engine.approve(run_id)
-    SCRIPT.do("a", while_sending(lambda: age_tries(call_named(run_id, "a"), age), UNKNOWN), went_well("a"))
-    drive(run_id)
-    assert SCRIPT.labels("again") == sent
-    run = run_now(run_id)
-    if len(sent) == 2:
-        assert run.status == "COMPLETED"
-    else:
-        assert (run.status, run.hold_reason) == ("HELD", "UNCERTAIN_CALL")
-        assert "is over" in run.hold_detail
-
-
-def test_a_not_now_after_a_try_in_doubt_does_not_outlast_the_window(engine: Engine) -> None:
-    """The second try said that it did not do it; whether the first one did is open, and its key is forgotten by now."""
-    run_id = engine.run(calls(("again", "a")))
-    engine.approve(run_id)
-    old = while_sending(lambda: age_tries(call_named(run_id, "a"), 3600), ToolRetryable("busy"))
-    SCRIPT.do("a", UNKNOWN, old, went_well("a"))
-    drive(run_id)
-    call = call_named(run_id, "a")
-    assert (call.status, run_now(run_id).hold_reason) == ("UNCERTAIN", "UNCERTAIN_CALL")
-    assert SCRIPT.labels("again") == ["a", "a"]
-    engine.reconcile(call, "NOT_EXECUTED", "RETRY", by="rolf")
-    drive(run_id)
-    assert (run_now(run_id).status, SCRIPT.labels("again")) == ("COMPLETED", ["a", "a", "a"])
-
-
-def test_a_not_now_without_a_doubt_is_tried_again_at_any_time(engine: Engine) -> None:
-    run_id = engine.run(calls(("again", "a")))
-    engine.approve(run_id)
-    old = while_sending(lambda: age_tries(call_named(run_id, "a"), 3600), ToolRetryable("busy"))
-    SCRIPT.do("a", old, went_well("a"))
-    drive(run_id)
-    assert (run_now(run_id).status, SCRIPT.labels("again")) == ("COMPLETED", ["a", "a"])
 
 
 # ── races ────────────────────────────────────────────────────────────────────

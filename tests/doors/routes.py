@@ -1,0 +1,222 @@
+"""Every route, socket and command, with who may use it: what the access walk goes through."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from accounts.states import Permission
+
+OUR_APPS = {"accounts", "runs", "receipts", "checkpoints", "approvals", "runtime", "console"}
+MISSING = UUID(int=0)
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+@dataclass(frozen=True)
+class Act:
+    """What POST does: who may, and a body that is refused even then, so that a walk changes nothing."""
+
+    permission: Permission
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Route:
+    """Who may pass. `door` is page, api or open; `named` is what its path names."""
+
+    door: str
+    named: str = ""
+    act: Act | None = None
+    reads: bool = True
+
+
+STALE = {"revision": 1, "digest": "0" * 64, "args_digest": "0" * 64, "reason": "walked"}
+START = Act(Permission.START, {"agent": "nobody"})
+STOP = Act(Permission.STOP, {"reason": " "})
+PAUSE = Act(Permission.PAUSE, {"reason": " "})
+RESUME = Act(Permission.RESUME, {"reason": "walked"})
+BIND = Act(Permission.REVISE, {"reason": " "})
+SETTLE = Act(Permission.SETTLE, {"reason": " "})
+RETAIN = Act(Permission.RETAIN, {"reason": " "})
+REVISE = Act(Permission.REVISE, {"reason": " ", "goal": "walked"})
+BUDGET = Act(Permission.BUDGET, {"reason": " ", "unit": "tokens", "cap": 1})
+SUCCEED = Act(Permission.START, {"reason": " "})
+UPGRADE = Act(Permission.REVISE, {"reason": " "})
+RELEASE = Act(Permission.RELEASE, {"reason": " "})
+WITHDRAW = Act(Permission.REVISE, {"reason": " "})
+DECIDE = Act(Permission.DECIDE, {"verdict": "APPROVE", **STALE})
+AMEND = Act(Permission.DECIDE, {"arguments": "{}", **STALE})
+AMEND_BODY = Act(Permission.DECIDE, {"arguments": {}, **STALE})
+RECONCILE = Act(Permission.RECONCILE, {"verdict": "EXECUTED", "evidence": " "})
+FLAG = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " ", "reason": " "})
+FLAG_BODY = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " "})
+CLOSE_FLAG = Act(Permission.RECONCILE, {"closing": "NOTED", "reason": " "})
+
+ROUTES = {
+    "healthz": Route("open"),
+    "sign-in": Route("open"),
+    "sign-out": Route("open"),
+    "design": Route("page", reads=False),
+    "overview": Route("page"),
+    "overview-parts": Route("page"),
+    "inbox": Route("page"),
+    "inbox-count": Route("page"),
+    "search": Route("page"),
+    "runs": Route("page"),
+    "run-new": Route("page", act=START),
+    "run": Route("page", "run"),
+    "run-pause": Route("page", "run", PAUSE),
+    "run-retry": Route("page", "run", RESUME),
+    "run-settle": Route("page", "run", SETTLE),
+    "run-bind": Route("page", "run", BIND),
+    "run-goal": Route("page", "run", REVISE),
+    "run-budget": Route("page", "run", BUDGET),
+    "run-continue": Route("page", "run", SUCCEED),
+    "run-replay": Route("page", "run"),
+    "run-recovery": Route("page", "run"),
+    "run-migrate": Route("page", "run", UPGRADE),
+    "run-repin": Route("page", "run", UPGRADE),
+    "checkpoint-fork": Route("page", "checkpoint", SUCCEED),
+    "stop": Route("page", "run", STOP),
+    "checkpoints": Route("page", "run"),
+    "checkpoint": Route("page", "checkpoint"),
+    "wait": Route("page", "wait", DECIDE),
+    "wait-amend": Route("page", "wait", AMEND),
+    "call": Route("page", "call", RECONCILE),
+    "commitment-withdraw": Route("page", "commitment", WITHDRAW),
+    "obligation-release": Route("page", "obligation", RELEASE),
+    "reports": Route("page"),
+    "report": Route("page", "report"),
+    "report-download": Route("page", "version"),
+    "call-repeat": Route("page", "call", UPGRADE),
+    "call-contradict": Route("page", "call", FLAG),
+    "contradiction-close": Route("page", "contradiction", CLOSE_FLAG),
+    "workspaces": Route("page"),
+    "workspace": Route("page", "workspace"),
+    "memory": Route("page"),
+    "api:schema": Route("api", reads=False),
+    "api:runs": Route("api", act=START),
+    "api:run": Route("api", "run"),
+    "api:run-stop": Route("api", "run", STOP),
+    "api:run-pause": Route("api", "run", PAUSE),
+    "api:run-resume": Route("api", "run", RESUME),
+    "api:run-settle": Route("api", "run", SETTLE),
+    "api:run-retention": Route("api", "run"),
+    "api:run-retain": Route("api", "run", RETAIN),
+    "api:run-terms": Route("api", "run", BIND),
+    "api:run-goal": Route("api", "run", REVISE),
+    "api:run-budget": Route("api", "run", BUDGET),
+    "api:run-continue": Route("api", "run", SUCCEED),
+    "api:run-replay": Route("api", "run"),
+    "api:report-current": Route("api", "report"),
+    "api:run-recovery": Route("api", "run"),
+    "api:run-trace": Route("api", "run"),
+    "api:run-transitions": Route("api", "run"),
+    "api:run-turns": Route("api", "run"),
+    "api:run-tasks": Route("api", "run"),
+    "api:run-wakeups": Route("api", "run"),
+    "api:run-refusals": Route("api", "run"),
+    "api:run-saves": Route("api", "run"),
+    "api:run-lapses": Route("api", "run"),
+    "api:run-migrate": Route("api", "run", UPGRADE),
+    "api:run-repin": Route("api", "run", UPGRADE),
+    "api:checkpoint-fork": Route("api", "checkpoint", SUCCEED),
+    "api:checkpoint-fork-preview": Route("api", "checkpoint"),
+    "api:run-inputs": Route("api", "run"),
+    "api:run-input": Route("api", "input"),
+    "api:run-reports": Route("api", "run"),
+    "api:checkpoints": Route("api", "run"),
+    "api:checkpoint": Route("api", "checkpoint"),
+    "api:checkpoint-export": Route("api", "checkpoint"),
+    "api:checkpoint-diff": Route("api", "difference"),
+    "api:waits": Route("api"),
+    "api:wait": Route("api", "wait"),
+    "api:wait-decide": Route("api", "wait", DECIDE),
+    "api:wait-amend": Route("api", "wait", AMEND_BODY),
+    "api:calls": Route("api"),
+    "api:call": Route("api", "call"),
+    "api:call-reconcile": Route("api", "call", RECONCILE),
+    "api:report": Route("api", "report"),
+    "api:report-version": Route("api", "version"),
+    "api:commitments": Route("api"),
+    "api:commitment-withdraw": Route("api", "commitment", WITHDRAW),
+    "api:call-repeat": Route("api", "call", UPGRADE),
+    "api:call-contradict": Route("api", "call", FLAG_BODY),
+    "api:contradictions": Route("api"),
+    "api:contradiction-close": Route("api", "contradiction", CLOSE_FLAG),
+    "api:workspaces": Route("api"),
+    "api:workspace-progress": Route("api", "workspace"),
+    "api:memory": Route("api"),
+    "api:obligations": Route("api"),
+    "api:obligation-release": Route("api", "obligation", RELEASE),
+    "api:missing": Route("api", "nothing"),
+}
+SOCKETS = {"ws/live/"}
+INSTALLATION = "whoever runs the installation"
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb of the command line: what it names, the rest of a call that is refused even to those who may, and who may."""
+
+    named: str
+    rest: tuple[str, ...] = ()
+    permission: Permission = Permission.READ
+
+
+_STALE = ("--approve", "--revision", "1", "--digest", "0", "--args-digest", "0", "--reason", "walked")
+VERBS: dict[tuple[str, ...], Verb | str] = {
+    ("up",): INSTALLATION,
+    ("watch",): INSTALLATION,
+    ("idempotency_key",): INSTALLATION,
+    ("tour",): INSTALLATION,
+    ("members", "list"): INSTALLATION,
+    ("members", "set"): INSTALLATION,
+    ("members", "token", "create"): INSTALLATION,
+    ("members", "token", "revoke"): INSTALLATION,
+    ("runs", "start"): Verb("agent", permission=Permission.START),
+    ("runs", "list"): Verb(""),
+    ("runs", "show"): Verb("run"),
+    ("runs", "await"): Verb("run", ("--until", "COMPLETED", "--timeout", "0")),
+    ("runs", "stop"): Verb("run", ("--reason", " "), Permission.STOP),
+    ("runs", "pause"): Verb("run", ("--reason", " "), Permission.PAUSE),
+    ("runs", "resume"): Verb("run", ("--reason", "walked"), Permission.RESUME),
+    ("runs", "settle"): Verb("run", ("--reason", " "), Permission.SETTLE),
+    ("runs", "bind"): Verb("run", ("--reason", " "), Permission.REVISE),
+    ("runs", "revise-goal"): Verb("run", ("--reason", " ", "--goal", "walked"), Permission.REVISE),
+    ("runs", "raise-cap"): Verb("run", ("--unit", "tokens", "--cap", "1", "--reason", " "), Permission.BUDGET),
+    ("runs", "continue"): Verb("run", ("--reason", " "), Permission.START),
+    ("runs", "fork"): Verb("checkpoint", ("--reason", " "), Permission.START),
+    ("runs", "preview-fork"): Verb("checkpoint"),
+    ("runs", "replay"): Verb("run"),
+    ("runs", "recovery"): Verb("run"),
+    ("runs", "trace"): Verb("run"),
+    ("runs", "ledger"): Verb("run", ("refusals",)),
+    ("runs", "migrate"): Verb("run", ("--reason", " "), Permission.REVISE),
+    ("runs", "repin"): Verb("run", ("--reason", " "), Permission.REVISE),
+    ("waits", "list"): Verb(""),
+    ("waits", "show"): Verb("wait"),
+    ("waits", "decide"): Verb("wait", _STALE, Permission.DECIDE),
+    ("waits", "amend"): Verb("wait", ("--arguments", "{}", *_STALE[1:]), Permission.DECIDE),
+    ("calls", "list"): Verb(""),
+    ("calls", "show"): Verb("call"),
+    ("calls", "reconcile"): Verb("call", ("--verdict", "EXECUTED", "--evidence", " "), Permission.RECONCILE),
+    ("checkpoints", "list"): Verb("run"),
+    ("checkpoints", "show"): Verb("checkpoint"),
+    ("checkpoints", "export"): Verb("checkpoint"),
+    ("checkpoints", "verify"): Verb("run"),
+    ("checkpoints", "diff"): Verb("difference"),
+    ("reports", "show"): Verb("run of a report"),
+    ("calls", "repeat"): Verb("call", ("--reason", " "), Permission.REVISE),
+    ("calls", "contradict"): Verb("call", ("--says", "EXECUTED", "--evidence", " "), Permission.RECONCILE),
+    ("contradictions", "list"): Verb(""),
+    ("contradictions", "close"): Verb("contradiction", ("--how", "NOTED", "--reason", " "), Permission.RECONCILE),
+    ("workspaces", "list"): Verb(""),
+    ("workspaces", "show"): Verb("workspace"),
+    ("memory", "list"): Verb(""),
+    ("retain",): Verb("", ("--reason", "walked"), Permission.RETAIN),
+    ("audit", "verify"): Verb("", permission=Permission.AUDIT),
+    ("commitments", "list"): Verb(""),
+    ("commitments", "withdraw"): Verb("commitment", ("--reason", " "), Permission.REVISE),
+    ("obligations", "list"): Verb(""),
+    ("obligations", "release"): Verb("obligation", ("--reason", " "), Permission.RELEASE),
+}
