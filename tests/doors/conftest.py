@@ -1,6 +1,7 @@
 """One database and one outside world for the tests of the doors; each test makes the runs that it changes."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from django.test import override_settings
@@ -9,7 +10,7 @@ from pytest_django import DjangoDbBlocker
 from approvals.models import Wait
 from receipts.models import ToolCall
 from runs.models import Run
-from tests.doors.world import Doors, make_doors
+from tests.doors.world import ALDER, BIRCH, Doors, make_doors
 from tests.services import Services, cloned_database
 from tests.unit.outside_world import outside_world
 
@@ -44,3 +45,10 @@ def unknown(doors: Doors) -> ToolCall:
 def completed(doors: Doors) -> Run:
     """A run that is over."""
     return doors.completed()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, ...]:
+    for name, text in (("alder.csv", ALDER), ("birch.csv", BIRCH)):
+        (tmp_path / name).write_text(text)
+    return "--file", f"a={tmp_path}/alder.csv", "--file", f"b={tmp_path}/birch.csv"
