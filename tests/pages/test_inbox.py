@@ -49,7 +49,7 @@ def test_a_row_that_is_picked_does_not_queue_behind_the_list_that_asks_for_itsel
     """A queue keeps only the last of those that wait: a hint would take the place of what a person picked."""
     full(mo)
     html = mo.get("/inbox/")
-    assert html.count('hx-trigger="preview"') == html.count('hx-sync="#inbox-item:replace"') == 4
+    assert html.count('hx-trigger="preview"') == html.count('hx-sync="#inbox-item:queue last"') == 4
 
 
 def test_kinds_filter(mo: Member) -> None:
