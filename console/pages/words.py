@@ -12,7 +12,13 @@ from console.pages import signs
 from receipts.states import AttemptOutcome, Closing, EvidenceSource, Verdict
 from runs.states import HoldReason, RefusalKind
 
-PHASE: Mapping[str, str] = {phase: phase.replace("_", " ").lower() for phase in Phase}
+
+def plain(code: str) -> str:
+    """A code whose own words say it: AWAITING_APPROVAL is “awaiting approval”."""
+    return code.replace("_", " ").lower()
+
+
+PHASE: Mapping[str, str] = {phase: plain(phase) for phase in Phase}
 
 TRIGGER: Mapping[str, str] = {
     Trigger.INIT: "the run was admitted",

@@ -142,6 +142,18 @@ def phase_words(phase: str) -> str:
 
 
 @register.filter
+def status_words(status: str) -> str:
+    """A status inside a sentence or a table, where no chip says it."""
+    return words.plain(status)
+
+
+@register.filter
+def refusal_words(kind: str) -> str:
+    """What was refused, in words."""
+    return words.REFUSAL[kind]
+
+
+@register.filter
 def stage_words(phase: str) -> str:
     """Which logical phase of the loop a phase belongs to."""
     return stage_of(phase).lower()

@@ -76,3 +76,9 @@ def test_no_template_prints_a_code_that_has_words() -> None:
         if f'value="{found[0]}"' not in path.read_text()
     }
     assert not printed
+
+
+def test_no_template_lowers_a_status_and_keeps_its_underscores() -> None:
+    lowered = re.compile(r"\b(status|trigger|phase)\|lower")
+    assert not [path.name for path in (BASE_DIR / "templates").rglob("*.html") if lowered.search(path.read_text())]
+    assert words.plain("AWAITING_APPROVAL") == "awaiting approval"
