@@ -7,7 +7,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from tests.pages import story
 from tests.pages.conftest import Member
-from tests.pages.story import Story
+from tests.pages.rows import Story
 
 QUERIES = 18
 

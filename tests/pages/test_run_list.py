@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 from console.pages import run_list
 from tests.pages import story
 from tests.pages.conftest import Member
-from tests.pages.story import Story
+from tests.pages.rows import Story
 
 QUERIES = 11
 

@@ -15,7 +15,7 @@ from checkpoints.models import SaveAttempt
 from runs.models import ControlRequest, Refusal, Run
 from tests.pages import story
 from tests.pages.conftest import Member
-from tests.pages.story import Story
+from tests.pages.rows import Story
 
 QUERIES = 26
 
