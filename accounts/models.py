@@ -90,11 +90,12 @@ class Tenant(models.Model):
 
 
 class Membership(models.Model):
-    """A person in a tenant, with a set of roles."""
+    """A person in a tenant, with a set of roles. Groups are names that policies ask for; they permit nothing by themselves."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="memberships")
     roles = ArrayField(models.CharField(max_length=16))
+    groups = ArrayField(models.CharField(max_length=64), db_default=[])
     created_at = models.DateTimeField(db_default=ClockTimestamp())
 
     class Meta:

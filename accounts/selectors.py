@@ -29,20 +29,21 @@ def actor_of(*, user: User, door: str, tenant_slug: str | None = None) -> Actor:
 
 def _actor(who: str, value: int | str, door: str, tenant_slug: str | None = None) -> Actor:
     found = fetch(f"{_MEMBERSHIP} AND {who} ORDER BY m.id LIMIT 1", {"who": value, "slug": tenant_slug})
-    for tenant_id, roles, username in found:
-        return Actor(tenant_id=tenant_id, name=username, roles=frozenset(roles), door=door)
+    for tenant_id, roles, groups, username in found:
+        return Actor(tenant_id, username, frozenset(roles), door=door, groups=frozenset(groups))
     raise NotFound
 
 
 _MEMBERSHIP = """
-SELECT m.tenant_id, m.roles, u.username FROM accounts_membership m
+SELECT m.tenant_id, m.roles, m.groups, u.username FROM accounts_membership m
 JOIN accounts_user u ON u.id = m.user_id JOIN accounts_tenant t ON t.id = m.tenant_id
 WHERE u.is_active AND coalesce(t.slug = %(slug)s::text, true)"""
 
 
 def membership_actor(*, membership: Membership, username: str, door: str) -> Actor:
     """The actor of one membership."""
-    return Actor(tenant_id=membership.tenant_id, name=username, roles=frozenset(membership.roles), door=door)
+    roles, groups = frozenset(membership.roles), frozenset(membership.groups)
+    return Actor(membership.tenant_id, username, roles, door=door, groups=groups)
 
 
 def actor_named(*, username: str, door: str) -> Actor:

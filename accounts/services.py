@@ -25,8 +25,17 @@ def tenant_create(*, slug: str, name: str) -> Tenant:
     return tenant
 
 
-def member_set(*, tenant: Tenant, username: str, password: str | None, roles: frozenset[Role]) -> Membership:
-    """Make the person if needed, set the password if one is given, and set their roles in the tenant."""
+def member_set(
+    *,
+    tenant: Tenant,
+    username: str,
+    password: str | None,
+    roles: frozenset[Role],
+    groups: frozenset[str] | None = None,
+) -> Membership:
+    """Make the person if needed, set the password if one is given, and set their roles in the tenant, and their groups
+    unless these are None.
+    """
     with transaction.atomic():
         user, created = User.objects.get_or_create(username=username)
         if password is not None:
@@ -35,7 +44,8 @@ def member_set(*, tenant: Tenant, username: str, password: str | None, roles: fr
         elif created:
             user.set_unusable_password()
             user.save(update_fields=["password"])
-        membership, _ = Membership.objects.update_or_create(tenant=tenant, user=user, defaults={"roles": sorted(roles)})
+        held = {"roles": sorted(roles)} | ({} if groups is None else {"groups": sorted(groups)})
+        membership, _ = Membership.objects.update_or_create(tenant=tenant, user=user, defaults=held)
     return membership
 
 

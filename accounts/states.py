@@ -1,8 +1,12 @@
 """Roles and what each may do (model.md section 3.7). Pure Python."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
+
+# The name of a group of people.
+GROUP = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class Role(StrEnum):
@@ -52,13 +56,14 @@ def permissions_of(roles: frozenset[str]) -> frozenset[Permission]:
 
 @dataclass(frozen=True)
 class Actor:
-    """Who acts, in which tenant, with which roles. `label` is what records keep."""
+    """Who acts, in which tenant, with which roles and in which groups. `label` is what records keep."""
 
     tenant_id: UUID
     name: str
     roles: frozenset[str] = frozenset()
     kind: str = "person"
     door: str = "page"
+    groups: frozenset[str] = frozenset()
 
     @property
     def label(self) -> str:

@@ -8,10 +8,18 @@ from django.db.models import Q
 
 from accounts.keys import new_id
 from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, no_truncate, one_of, starts_as
-from approvals.states import LIVE_WAIT, WAIT_MOVES, DecisionVerdict, PolicyOutcome, WaitStatus
+from approvals.states import LIVE_WAIT, WAIT_MOVES, DecisionVerdict, OnDeadline, PolicyOutcome, Risk, WaitStatus
 from checkpoints.models import names_a_revision
 from receipts.models import ToolCall
 from runs.models import Run
+
+DEFAULT_VALIDITY_SECONDS = 24 * 3600
+
+# What a rule demands of the people who decide (policies.Demand), and for how long the decision may be used.
+DEMANDED = (
+    *("quorum", "required_role", "required_group", "starter_may_decide", "dwell_seconds", "step_up", "risk"),
+    *("batchable", "on_deadline", "validity_seconds", "reminder_seconds", "escalate_seconds", "escalate_to"),
+)
 
 
 class PolicyDecision(models.Model):
@@ -46,7 +54,19 @@ class Wait(models.Model):
     tool_hash = models.CharField(max_length=64)
     policy_version = models.CharField(max_length=64)
     policy_rule = models.CharField(max_length=500)
+    quorum = models.SmallIntegerField(db_default=1)
     required_role = models.CharField(max_length=16, db_default="approver")
+    required_group = models.CharField(max_length=64, db_default="")
+    starter_may_decide = models.BooleanField(db_default=True)
+    dwell_seconds = models.IntegerField(db_default=0)
+    step_up = models.BooleanField(db_default=False)
+    risk = models.CharField(max_length=8, db_default=Risk.NORMAL)
+    batchable = models.BooleanField(db_default=False)
+    on_deadline = models.CharField(max_length=8, db_default=OnDeadline.EXPIRE)
+    validity_seconds = models.IntegerField(db_default=DEFAULT_VALIDITY_SECONDS)
+    reminder_seconds = models.IntegerField(null=True)
+    escalate_seconds = models.IntegerField(null=True)
+    escalate_to = models.CharField(max_length=80, db_default="")
     status = models.CharField(max_length=16, db_default=WaitStatus.OPEN)
     status_reason = models.CharField(max_length=500, db_default="")
     opened_fence = models.BigIntegerField()
@@ -65,6 +85,15 @@ class Wait(models.Model):
                 fields=["tool_call"], condition=Q(status__in=sorted(LIVE_WAIT)), name="one_live_wait_per_call"
             ),
             one_of("status", list(WaitStatus), "wait_status_known"),
+            one_of("risk", list(Risk), "wait_risk_known"),
+            one_of("on_deadline", list(OnDeadline), "wait_on_deadline_known"),
+            models.CheckConstraint(condition=Q(quorum__gte=1), name="wait_asks_somebody"),
+            models.CheckConstraint(
+                condition=Q(dwell_seconds__gte=0, validity_seconds__gte=0)
+                & (Q(reminder_seconds=None) | Q(reminder_seconds__gt=0))
+                & (Q(escalate_seconds=None, escalate_to="") | (Q(escalate_seconds__gt=0) & ~Q(escalate_to=""))),
+                name="wait_times_sound",
+            ),
         ]
         indexes: ClassVar = [
             models.Index(fields=["tenant", "deadline"], condition=Q(status="OPEN"), name="wait_open"),
@@ -79,7 +108,7 @@ class Wait(models.Model):
                 name="binding_frozen",
                 fields=[
                     *("run", "tool_call", "checkpoint_revision", "checkpoint_digest", "args_digest", "tool_hash"),
-                    *("policy_version", "required_role"),
+                    *("policy_version", "policy_rule", *DEMANDED),
                 ],
             ),
             pgtrigger.Trigger(

@@ -2,18 +2,43 @@
 
 from dataclasses import dataclass
 
-from approvals.states import PolicyOutcome
+from approvals.states import OnDeadline, PolicyOutcome, Risk
 
 POLICY_VERSION = "builtin-1"
 
 
 @dataclass(frozen=True)
+class Demand:
+    """What a rule asks of the people who decide. A wait keeps it as it was when it opened, whatever the policy says later.
+
+    All times are seconds after the wait opened; None is the installation's own for `deadline_seconds` (to decide) and
+    `validity_seconds` (for a decision to be used), and never for the others. `escalate_to` is `group:NAME` or `role:NAME`.
+    `starter_may_decide` holds only where the tenant lets people decide about their own runs as well.
+    """
+
+    quorum: int = 1
+    required_role: str = "approver"
+    required_group: str = ""
+    starter_may_decide: bool = True
+    dwell_seconds: int = 0
+    step_up: bool = False
+    risk: Risk = Risk.NORMAL
+    batchable: bool = False
+    deadline_seconds: int | None = None
+    on_deadline: OnDeadline = OnDeadline.EXPIRE
+    validity_seconds: int | None = None
+    reminder_seconds: int | None = None
+    escalate_seconds: int | None = None
+    escalate_to: str = ""
+
+
+@dataclass(frozen=True)
 class Ruling:
-    """What the policy says about one call, and the rule in words for the person who is asked."""
+    """What the policy says about one call, the rule in words for the person who is asked, and what it asks of them."""
 
     outcome: PolicyOutcome
     rule: str
-    required_role: str = "approver"
+    demand: Demand = Demand()
     version: str = POLICY_VERSION
 
 

@@ -49,6 +49,19 @@ class PolicyOutcome(StrEnum):
     REQUIRE_APPROVAL = "REQUIRE_APPROVAL"
 
 
+class Risk(StrEnum):
+    LOW = "LOW"
+    NORMAL = "NORMAL"
+    HIGH = "HIGH"
+
+
+class OnDeadline(StrEnum):
+    """What it means that nobody decided in time. It never means yes."""
+
+    EXPIRE = "EXPIRE"
+    REJECT = "REJECT"
+
+
 def can_decide(status: str) -> bool:
     """Only an open wait can be decided."""
     return status == WaitStatus.OPEN

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 
 from accounts.audit import audit_append, audit_refused
@@ -170,7 +169,7 @@ def _store_decision(wait: Wait, actor: Actor, verdict: DecisionVerdict, seen: Se
     Vote.objects.create(wait=wait, **shown)
     Decision.objects.create(wait=wait, **shown)
     approved = verdict == DecisionVerdict.APPROVE
-    validity = timedelta(seconds=settings.WAIT_VALIDITY_SECONDS)
+    validity = timedelta(seconds=wait.validity_seconds)
     Wait.objects.filter(id=wait.id, status=WaitStatus.OPEN).update(
         status=WaitStatus.APPROVED if approved else WaitStatus.REJECTED,
         valid_until=ClockTimestamp() + validity if approved else None,

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from accounts.models import ClockTimestamp
 from accounts.statements import fetch
-from approvals.models import PolicyDecision, Wait
+from approvals.models import DEMANDED, PolicyDecision, Wait
 from approvals.policies import Ruling
 from approvals.selectors import wait_is_open
 from approvals.states import LIVE_WAIT, WaitStatus
@@ -33,6 +33,7 @@ def wait_open(call: ToolCall, ruling: Ruling, *, revision: int, checkpoint_diges
     """Open the wait of one call, bound to the head, in the worker's transaction with lease, run and head locked."""
     ruling_record(call, ruling)
     call_await_approval(call)
+    demand = ruling.demand
     wait = Wait.objects.create(
         tenant_id=call.tenant_id,
         run_id=call.run_id,
@@ -43,9 +44,10 @@ def wait_open(call: ToolCall, ruling: Ruling, *, revision: int, checkpoint_diges
         tool_hash=call.tool_hash,
         policy_version=ruling.version,
         policy_rule=ruling.rule,
-        required_role=ruling.required_role,
         opened_fence=fence,
-        deadline=ClockTimestamp() + timedelta(seconds=settings.WAIT_DEADLINE_SECONDS),
+        deadline=ClockTimestamp() + timedelta(seconds=demand.deadline_seconds or settings.WAIT_DEADLINE_SECONDS),
+        **{name: getattr(demand, name) for name in DEMANDED}
+        | {"validity_seconds": demand.validity_seconds or settings.WAIT_VALIDITY_SECONDS},
     )
     hint_changed(tenant_id=call.tenant_id, run_id=call.run_id)
     return wait

@@ -7,7 +7,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from approvals.models import Decision, Wait
-from approvals.states import LIVE_WAIT, WAKES_A_WAIT, DecisionVerdict, WaitStatus
+from approvals.states import LIVE_WAIT, WAKES_A_WAIT, DecisionVerdict, OnDeadline, Risk, WaitStatus
 from console.records.calls import arguments_of
 from receipts.states import EffectClass
 
@@ -50,7 +50,19 @@ class WaitRecord(WaitSummary):
     arguments = serializers.SerializerMethodField()
     author = serializers.CharField(source="tool_call.author", allow_null=True)
     why = serializers.CharField(source="policy_rule")
+    quorum = serializers.IntegerField()
     required_role = serializers.CharField()
+    required_group = serializers.CharField()
+    starter_may_decide = serializers.BooleanField()
+    dwell_seconds = serializers.IntegerField()
+    step_up = serializers.BooleanField()
+    risk = serializers.ChoiceField(choices=list(Risk))
+    batchable = serializers.BooleanField()
+    on_deadline = serializers.ChoiceField(choices=list(OnDeadline))
+    validity_seconds = serializers.IntegerField()
+    reminder_seconds = serializers.IntegerField(allow_null=True)
+    escalate_seconds = serializers.IntegerField(allow_null=True)
+    escalate_to = serializers.CharField()
     opened_at = serializers.DateTimeField()
     valid_until = serializers.DateTimeField(allow_null=True)
     closed_at = serializers.DateTimeField(allow_null=True)

@@ -360,19 +360,19 @@ class Worker:
 
     # ── waits ──
 
-    def open_wait(self, call: NewCall) -> Wait:
+    def open_wait(self, call: NewCall, ruling: Ruling = ASK_RULING) -> Wait:
         """A revision that waits for a person, and the wait of one recorded call at it."""
         if self.position.snapshot.phase != Phase.AWAITING_APPROVAL:
             self.save(Phase.AWAITING_APPROVAL)
-        return self.open_wait_of(call.id)
+        return self.open_wait_of(call.id, ruling)
 
-    def open_wait_of(self, call_id: UUID) -> Wait:
+    def open_wait_of(self, call_id: UUID, ruling: Ruling = ASK_RULING) -> Wait:
         """The wait of a recorded call at the head as it is."""
         with self.held():
             head_lock(self.run.id)
             return wait_open(
                 ToolCall.objects.get(id=call_id),
-                ASK_RULING,
+                ruling,
                 revision=self.position.revision,
                 checkpoint_digest=self.position.digest,
                 fence=self.holding.fence,

@@ -1,6 +1,7 @@
 """Waits are bound to a head that does not move meanwhile; wakeups are heard once, and whoever wrote them."""
 
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -10,8 +11,9 @@ from accounts.errors import Refused
 from accounts.selectors import actor_named
 from approvals.errors import AlreadyDecided, ArgsChanged, CheckpointDiffers, Expired, StaleRevision
 from approvals.models import Decision, Wait
+from approvals.policies import Demand, Ruling
 from approvals.services import Decided, Seen, approval_decide, wait_consume, wait_expire, waits_cancel, waits_supersede
-from approvals.states import DecisionVerdict
+from approvals.states import DecisionVerdict, OnDeadline, PolicyOutcome, Risk
 from checkpoints.services import head_lock
 from receipts.services import calls_cancel
 from runs.leases import lease_pass
@@ -20,8 +22,8 @@ from runs.services import run_lock, run_move
 from runs.states import RunStatus, WakeupCause
 from runs.wakeups import wakeup_pending, wakeup_write, wakeups_cancel, wakeups_consume, wakeups_refuse
 from tests.contract.store import Store, Worker, refused, stored
-from tests.engine.engine import pass_deadline
-from tests.engine.races import Aside, together, uncommitted
+from tests.engine.engine import pass_deadline, sql
+from tests.engine.races import Aside, together, uncommitted, undone
 
 
 def waiting(worker: Worker, *labels: str) -> list[Wait]:
@@ -60,6 +62,37 @@ def test_a_wait_has_its_time_by_the_database(settings: Settings, store: Store) -
     (wait,) = waiting(store.worker())
     wait.refresh_from_db()
     assert 999 < (wait.deadline - wait.opened_at).total_seconds() < 1001
+
+
+def test_a_wait_keeps_what_its_rule_demands_of_people(worker: Worker) -> None:
+    asked: dict[str, Any] = {
+        "quorum": 2,
+        "required_group": "finance",
+        "starter_may_decide": False,
+        "dwell_seconds": 30,
+        "step_up": True,
+    }
+    asked |= {"risk": Risk.HIGH, "on_deadline": OnDeadline.REJECT, "validity_seconds": 60, "reminder_seconds": 600}
+    asked |= {"escalate_seconds": 1200, "escalate_to": "group:board"}
+    call = worker.new_call("a", effect="NON_IDEMPOTENT", send=False)
+    worker.turn_with(call)
+    ruling = Ruling(PolicyOutcome.REQUIRE_APPROVAL, "two of finance", Demand(**asked, deadline_seconds=90), "v7")
+    wait = worker.open_wait(call, ruling)
+    wait.refresh_from_db()
+    assert {name: getattr(wait, name) for name in asked} == asked
+    assert 89 < (wait.deadline - wait.opened_at).total_seconds() < 91
+    assert (wait.policy_version, wait.policy_rule) == ("v7", "two of finance")
+
+
+@pytest.mark.parametrize(
+    "unsound", ["quorum = 0", "risk = 'NONE'", "on_deadline = 'APPROVE'", "escalate_seconds = 5", "dwell_seconds = -1"]
+)
+def test_a_demand_that_makes_no_sense_is_refused_by_the_database(worker: Worker, unsound: str) -> None:
+    (wait,) = waiting(worker)
+    with undone():
+        sql("ALTER TABLE approvals_wait DISABLE TRIGGER USER")
+        said = refused(lambda: sql(f"UPDATE approvals_wait SET {unsound} WHERE id = %s", wait.id))
+    assert "violates check constraint" in said
 
 
 def test_a_wait_can_not_be_bound_to_a_revision_that_is_not_there(worker: Worker) -> None:

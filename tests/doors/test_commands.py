@@ -12,6 +12,7 @@ from django.db import connection, connections
 from django.test import Client
 
 from accounts.models import Membership, Tenant, User
+from accounts.selectors import actor_named
 from approvals.models import Wait
 from console.management import awaiting
 from receipts.models import ToolCall
@@ -167,6 +168,12 @@ def test_people_and_tokens_are_made(doors: Doors, monkeypatch: pytest.MonkeyPatc
     assert again.json["password"] is None
     assert authenticate(username="n.berg", password=made.json["password"]) is not None
     assert Membership.objects.get(user__username="n.berg").roles == ["viewer"]
+    finance = manage("members", "set", "north", "n.berg", "--roles", "viewer", "--groups", "Finance, on-call", "--json")
+    assert finance.json["groups"] == ["finance", "on-call"]
+    kept = manage("members", "set", "north", "n.berg", "--roles", "viewer", "--json")
+    assert kept.json["groups"] == ["finance", "on-call"]
+    assert actor_named(username="n.berg", door="command").groups == {"finance", "on-call"}
+    assert manage("members", "set", "north", "n.berg", "--roles", "viewer", "--groups", "a b").code == 2
     monkeypatch.setattr("sys.stdin", io.StringIO("a long pass phrase\n"))
     given = manage("members", "set", "north", "n.berg", "--roles", "viewer", "--password-stdin", "--json")
     assert given.json["password"] is None and "pass phrase" not in given.out

@@ -13,10 +13,10 @@ from django.core.validators import MaxLengthValidator, validate_slug
 from accounts.errors import Invalid, Refused
 from accounts.models import Membership, User
 from accounts.services import member_set, tenant_create, token_create, token_revoke
-from accounts.states import Role
+from accounts.states import GROUP, Role
 from console.management.noun import Answered, Asked, Noun, Shown, facts, table
 
-HEADS = ("TENANT", "USERNAME", "ROLES", "ACTIVE")
+HEADS = ("TENANT", "USERNAME", "ROLES", "GROUPS", "ACTIVE")
 
 
 class NotAMember(Refused):
@@ -44,6 +44,15 @@ def roles(text: str) -> frozenset[Role]:
     return frozenset(Role(name) for name in given)
 
 
+def groups(text: str) -> frozenset[str]:
+    """Groups as they are given: short names with commas between them, or nothing for none."""
+    given = frozenset(name.strip().lower() for name in text.split(",") if name.strip())
+    wrong = sorted(name for name in given if not GROUP.fullmatch(name))
+    if wrong:
+        raise ArgumentTypeError(f"a group is letters, digits, - and _, at most 64 of them, not {', '.join(wrong)}")
+    return given
+
+
 class Command(Noun):
     help = "Members and their tokens. For whoever runs the installation."
     noun: ClassVar[str] = "member"
@@ -55,6 +64,9 @@ class Command(Noun):
         setting.add_argument("tenant", help="the tenant's short name: letters, digits, - and _")
         setting.add_argument("username")
         setting.add_argument("--roles", type=roles, required=True, help=f"with commas: {', '.join(Role)}")
+        setting.add_argument(
+            "--groups", type=groups, help='with commas; replaces the person\'s groups, "" takes all away'
+        )
         setting.add_argument("--tenant-name", default="", help="the tenant's name, if it is new")
         setting.add_argument(
             "--password-stdin",
@@ -76,10 +88,18 @@ class Command(Noun):
     def list(self, asked: Asked) -> Shown:
         members = Membership.objects.select_related("tenant", "user").order_by("tenant__slug", "user__username")
         records: Sequence[dict[str, Any]] = [
-            {"tenant": m.tenant.slug, "username": m.user.username, "roles": m.roles, "active": m.user.is_active}
+            {
+                "tenant": m.tenant.slug,
+                "username": m.user.username,
+                "roles": m.roles,
+                "groups": m.groups,
+                "active": m.user.is_active,
+            }
             for m in members
         ]
-        rows = [(r["tenant"], r["username"], ", ".join(r["roles"]), r["active"]) for r in records]
+        rows = [
+            (r["tenant"], r["username"], ", ".join(r["roles"]), ", ".join(r["groups"]), r["active"]) for r in records
+        ]
         return Shown(records, table(HEADS, rows, "There are no members."))
 
     def set(self, asked: Asked) -> Shown | Refused:
@@ -89,10 +109,14 @@ class Command(Noun):
         _check("username", username, User.username_validator, MaxLengthValidator(150))
         password = _password(asked)
         tenant = tenant_create(slug=slug, name=asked["tenant_name"] or slug)
-        member_set(tenant=tenant, username=username, password=password, roles=asked["roles"])
+        membership = member_set(
+            tenant=tenant, username=username, password=password, roles=asked["roles"], groups=asked["groups"]
+        )
         made = None if asked["password_stdin"] else password
-        record = {"tenant": slug, "username": username, "roles": sorted(asked["roles"]), "password": made}
-        return Shown(record, facts({**record, "roles": ", ".join(record["roles"])}))
+        held = {"roles": membership.roles, "groups": membership.groups}
+        said = {name: ", ".join(names) for name, names in held.items()}
+        named = {"tenant": slug, "username": username}
+        return Shown({**named, **held, "password": made}, facts({**named, **said, "password": made}))
 
     def token_create(self, asked: Asked) -> Shown | Refused:
         token = token_create(membership=_membership(asked), name=asked["name"])

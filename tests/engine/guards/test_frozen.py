@@ -3,6 +3,7 @@
 import pytest
 from django.db import DatabaseError
 
+from approvals.models import DEMANDED
 from receipts.models import Attempt
 from tests.engine.engine import sql
 from tests.engine.guards.rows import Told, columns_of, has_rows, refused
@@ -78,6 +79,8 @@ def other_value(table: str, column: str) -> str:
         "uuid": "gen_random_uuid()",
         "integer": f"coalesce({column}, 0) + 7",
         "bigint": f"coalesce({column}, 0) + 7",
+        "smallint": f"coalesce({column}, 0) + 7",
+        "boolean": f"NOT {column}",
         "timestamp with time zone": "clock_timestamp() + interval '1 day'",
         "bytea": "'\\x00'::bytea",
     }.get(kind, "'changed'")
@@ -128,7 +131,7 @@ def test_the_identity_of_a_call_is_frozen(told: Told) -> None:
 
 def test_the_binding_of_a_wait_is_frozen(told: Told) -> None:
     binding = {"run_id", "tool_call_id", "checkpoint_revision", "checkpoint_digest", "args_digest", "tool_hash"}
-    binding |= {"policy_version", "required_role"}
+    binding |= {"policy_version", "policy_rule", *DEMANDED}
     assert_frozen("approvals_wait", binding, f"tool_call_id = '{told.call.id}' AND status = 'CONSUMED'")
 
 
