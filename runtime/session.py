@@ -16,10 +16,11 @@ from checkpoints.services import prepare, proved
 from checkpoints.statements import Candidate, Prepared
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import RunKeys, run_keys
+from runs.errors import LeaseLost
 from runs.selectors import last_message, memory_texts
 from runs.states import Holding
 from runs.trace import Attribute, Place, trace
-from runtime.contracts import AgentSpec, Arguments, Gateway, Price, PriorResult, Tool, ToolContext
+from runtime.contracts import AgentSpec, Arguments, Gateway, Price, PriorResult, Tool, ToolContext, ToolRetryable
 from runtime.conversation import Conversation, rebuild
 from runtime.descent import child_report
 from runtime.heartbeat import Heartbeat
@@ -215,7 +216,14 @@ class Session:
             outside_url=settings.OUTSIDE_URL,
             child=lambda child_id: child_report(self.run, child_id),
             recall=lambda subject: memory_texts(tenant_id=self.holding.tenant_id, subject=subject),
+            about_to_send=self._about_to_send,
         )
+
+    def _about_to_send(self) -> None:
+        try:
+            self.heartbeat.prove_held()
+        except LeaseLost as error:
+            raise ToolRetryable("The lease may have ended before anything was sent. Nothing was sent.") from error
 
     def lapse(self, steps: Mapping[UUID, str], answers: Collection[str]) -> None:
         """The observations of these calls do not hold any more: no tool builds on them, and reading again is another step."""

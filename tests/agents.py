@@ -182,6 +182,14 @@ class Asked(_ToldTool):
 
     key: ClassVar[str] = "asked"
     effect_class: ClassVar[EffectClass] = EffectClass.QUERYABLE
+    timeout_seconds: ClassVar[float] = 0.001  # what it did not do by then it never does
+
+
+class AskedSlowly(Asked):
+    """The same, and what was sent may still be done for a while."""
+
+    key: ClassVar[str] = "asked-slowly"
+    timeout_seconds: ClassVar[float] = 60.0
 
 
 class Once(_ToldTool):
@@ -325,6 +333,7 @@ def _spec(key: str, **differently: Any) -> AgentSpec:
             Keyed(),
             Again(),
             Asked(),
+            AskedSlowly(),
             Once(),
             Post(),
             Note(),

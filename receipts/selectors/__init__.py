@@ -5,6 +5,7 @@ from receipts.selectors.attempts import (
     lost_workers,
     observed_before_half_life,
     open_attempts,
+    seconds_under_way,
     seconds_until,
     tried_in_doubt,
 )
@@ -117,6 +118,7 @@ __all__ = [
     "runs_held_by_lineage",
     "sealed_turn",
     "sealed_turns",
+    "seconds_under_way",
     "seconds_until",
     "stand_ins_of",
     "tried_in_doubt",

@@ -99,6 +99,20 @@ def key_still_known(call: ToolCall, *, window_seconds: float, margin_seconds: fl
         return bool(cursor.fetchone()[0])
 
 
+def seconds_under_way(call: ToolCall, *, limit: float) -> float:
+    """For how many seconds the newest attempt without an answer may still be carried out, by the database's clock: `limit`,
+    the time that one attempt has, counted from its dispatch. 0.0 when that is over, or every attempt has an answer.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT coalesce(max(greatest(0, extract(epoch FROM "
+            "a.dispatched_at + %s * interval '1 second' - clock_timestamp()))), 0) "
+            "FROM receipts_attempt a WHERE a.tool_call_id = %s AND a.outcome = 'NO_RESPONSE'",
+            [limit, call.id],
+        )
+        return float(cursor.fetchone()[0])
+
+
 def observed_before_half_life(half_lives: Mapping[UUID, float]) -> dict[UUID, datetime]:
     """Of these calls with their half-lives in seconds: those older than that by the database's clock, and when each was
     observed. An observation is as old as the attempt that made it, counted from its dispatch.

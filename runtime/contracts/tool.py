@@ -144,12 +144,18 @@ def _no_child(run_id: UUID) -> ChildReport | None:
     return None
 
 
+def _anything_may_go() -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class ToolContext:
     """What a tool may read: the run's inputs (name to bytes), earlier results in order, its key, and its time limit.
 
     `recall` gives what long-term memory holds about a subject, `child` where a child run of the lineage stands, and `secret`
-    the secret that the arguments name: for this try only, to be sent and nothing else.
+    the secret that the arguments name: for this try only, to be sent and nothing else. A tool that speaks to the outside calls
+    `about_to_send` when it has a connection and nothing of its request has left: it raises ToolRetryable where this worker may
+    have lost the run while it got there.
     """
 
     run_id: UUID
@@ -163,6 +169,7 @@ class ToolContext:
     recall: Callable[[str], tuple[str, ...]] = _nothing_recalled
     child: Callable[[UUID], ChildReport | None] = _no_child
     secret: Callable[[SecretRef], str] = _no_secret
+    about_to_send: Callable[[], None] = _anything_may_go
 
     def latest(self, tool: str) -> PriorResult | None:
         """The newest successful result of a tool, or None."""

@@ -17,6 +17,7 @@ from receipts.selectors import (
     key_still_known,
     last_verdict,
     proved_result,
+    seconds_under_way,
     seconds_until,
     tried_in_doubt,
     unsent_calls,
@@ -36,7 +37,7 @@ from runs.services import budget_settle_held
 from runs.states import HoldReason, RefusalKind, RunStatus
 from runtime import guards
 from runtime.backoff import wait_for_retry
-from runtime.contracts import ToolOutcome
+from runtime.contracts import Arguments, Tool, ToolOutcome
 from runtime.ending import held_run, park
 from runtime.facts import LAPSED, bound_tool, lapsed_under
 from runtime.hosts import try_probe
@@ -54,8 +55,9 @@ def settle(session: Session) -> bool:
     """
     open_calls = _open_calls(session)
     for call in open_calls:
-        if _given_up(session, call) or _probed(session, call) or _window_over(session, call):
-            return True
+        goes_on = _settle_one(session, call)
+        if goes_on is not None:
+            return goes_on
     waiting = {call.id: child for call in open_calls if (child := _live_child(session, call))}
     tried = [call for call in open_calls if call.id not in waiting]
     again = [Going(call, by) for call in tried if (by := _word_for_another_try(session, call))]
@@ -68,6 +70,16 @@ def settle(session: Session) -> bool:
     if waiting:
         return await_children(session, set(waiting.values()))
     return _close_step(session)
+
+
+def _settle_one(session: Session, call: Any) -> bool | None:
+    """Close, look up or doubt one call; whether this worker goes on then. None where that changes nothing of it."""
+    if _given_up(session, call):
+        return True
+    look = _look(session, call)
+    if look.early:
+        return wait_for_retry(session, look.early)
+    return True if _taken_in(session, call, look) or _window_over(session, call) else None
 
 
 def _live_child(session: Session, call: Any) -> UUID | None:
@@ -222,42 +234,25 @@ def _on_lapsed_facts(session: Session, call: Any) -> guards.Failed | None:
     return guards.Failed(RefusalKind.STALE_FACTS, LAPSED, call.id)
 
 
-def _probed(session: Session, call: Any) -> bool:
-    """Look whether the key of a call was executed, before anything is sent again (A-106). False where that can't be told,
-    or where it agrees with a person who has the call sent again.
-
-    The fence of this lease is newer than the attempt's, so nothing can still land. What a person said meanwhile stands:
-    a finding against it raises a flag and flips nothing (T38).
-    """
-    if call.effect_class == EffectClass.READ_ONLY or not (_still_unknown(call) or _on_a_persons_word(call)):
-        return False
-    found = _look(session, call)
-    if call.status == CallStatus.RETRY_WAIT:
-        return isinstance(found.found, ToolOutcome) and _flagged(session, call, found)
-    if found.found is None:
-        return False
-    given = _finding(found, last=call.attempts >= settings.MAX_ATTEMPTS)
-    with held_run(session.holding) as (run, _):
-        now = call_lock(call.id)
-        if _still_unknown(now):
-            verdict_store(now, given, fence=session.holding.fence)
-            happened = given.verdict == Verdict.EXECUTED
-            budget_settle_held(run_id=run.id, receipt_id=call.id, last_attempt=call.attempts, spent=happened)
-    return True
-
-
 @dataclass(frozen=True)
 class _Look:
-    """What was found under a key: an outcome, False for nothing, None where that can't be told. `how` says who was asked."""
+    """What was found under a key: an outcome, False for nothing, None where that can't be told. `how` says who was asked.
 
-    found: ToolOutcome | bool | None
-    how: str
+    `early`: the seconds for which nothing found proves nothing yet, since the request may still be carried out.
+    """
+
+    found: ToolOutcome | bool | None = None
+    how: str = ""
+    early: float = 0.0
 
 
 def _look(session: Session, call: Any) -> _Look:
-    """Ask the effect journal, which alone answers for a call that only writes here; then the other side, if it can be
-    asked. A row of the journal means that nothing is sent again, even where the result beside it is gone (D-034).
+    """Look whether the key of a call was executed, before anything is sent again (A-106): in the effect journal, which alone
+    answers for a call that only writes here; then on the other side, if it can be asked. A row of the journal means that
+    nothing is sent again, even where the result beside it is gone (D-034).
     """
+    if call.effect_class == EffectClass.READ_ONLY or not (_still_unknown(call) or _on_a_persons_word(call)):
+        return _Look()
     entry = journal_entry(call)
     if entry is not None:
         value = {"kind": entry.kind, "target": entry.target}
@@ -265,12 +260,39 @@ def _look(session: Session, call: Any) -> _Look:
         return _Look(outcome, "the effect journal has its row")
     tool, args = bound_tool(session, call)
     if tool.local:
+        # The fence of this lease is newer than the attempt's, so nothing can still be written under it.
         return _Look(False, "the effect journal has no row of it")
     if call.effect_class != EffectClass.QUERYABLE:
-        return _Look(None, "")
+        return _Look()
+    return _look_outside(session, call, tool, args)
+
+
+def _look_outside(session: Session, call: Any, tool: Tool, args: Arguments) -> _Look:
     session.heartbeat.allow(tool.timeout_seconds)
+    early = seconds_under_way(call, limit=tool.timeout_seconds)  # before the look: what comes during it counts as well
     found = try_probe(tool, session.context(sending_of(call, tool, args, attempt=call.attempts)), args)
-    return _Look(found, "the probe found the key" if found else "the probe did not find the key")
+    if found is False:
+        return _Look(found, "the probe did not find the key", early)
+    return _Look(found, "the probe found the key" if found else "the probe can't tell")
+
+
+def _taken_in(session: Session, call: Any, look: _Look) -> bool:
+    """Store what a look found as the verdict. False where it tells nothing, or agrees with a person who has the call sent again.
+
+    What a person said meanwhile stands: a finding against it raises a flag and flips nothing (T38).
+    """
+    if call.status == CallStatus.RETRY_WAIT:
+        return isinstance(look.found, ToolOutcome) and _flagged(session, call, look)
+    if look.found is None:
+        return False
+    given = _finding(look, last=call.attempts >= settings.MAX_ATTEMPTS)
+    with held_run(session.holding) as (run, _):
+        now = call_lock(call.id)
+        if _still_unknown(now):
+            verdict_store(now, given, fence=session.holding.fence)
+            happened = given.verdict == Verdict.EXECUTED
+            budget_settle_held(run_id=run.id, receipt_id=call.id, last_attempt=call.attempts, spent=happened)
+    return True
 
 
 def _on_a_persons_word(call: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +55,8 @@ def send(
 
     `authorization` is the value of that header, with what `context.secret` gave.
 
-    Raises ToolFailed if no address is set, ToolRetryable if the connection could not be opened (so nothing was sent),
-    and ToolUnknown for everything that goes wrong later.
+    Raises ToolFailed if no address is set, ToolRetryable if the connection could not be opened or the run was lost before the
+    request left (so nothing was sent), and ToolUnknown for everything that goes wrong later.
     """
     if not context.outside_url:
         raise ToolFailed("No outside address is set (SIGNALBOX_OUTSIDE_URL). Nothing was sent.")
@@ -70,7 +71,7 @@ def send(
         with (
             httpx.Client(timeout=context.timeout_seconds, trust_env=False, follow_redirects=False) as client,
             client.stream(
-                method, url, params=params, content=body, headers=headers, extensions={"trace": _traced}
+                method, url, params=params, content=body, headers=headers, extensions={"trace": _seams(context)}
             ) as response,
         ):
             return Answer(response.status_code, _read(response, deadline), retry_after(response.headers))
@@ -84,9 +85,17 @@ def send(
         raise ToolUnknown(f"Sent, but the connection ended without an answer ({type(error).__name__}).") from error
 
 
-def _traced(event: str, _: object) -> None:
-    if event == "http11.send_request_body.complete":
-        reach("after_send")
+def _seams(context: ToolContext) -> Callable[[str, object], None]:
+    """What is asked and told between opening a connection and the answer."""
+
+    def seam(event: str, _: object) -> None:
+        if event == "http11.send_request_headers.started":
+            reach("before_send")
+            context.about_to_send()
+        elif event == "http11.send_request_body.complete":
+            reach("after_send")
+
+    return seam
 
 
 def _read(response: httpx.Response, deadline: float) -> bytes:

@@ -244,6 +244,14 @@ def pass_retry(run_id: UUID) -> None:
     sql("UPDATE runs_run SET due_at = clock_timestamp() WHERE id = %s AND status = 'QUEUED'", run_id)
 
 
+def pass_time_limit(call: ToolCall) -> None:
+    """Let the time in which a call's attempts may still be carried out be over, and the run be due again."""
+    sql_past_triggers(
+        "UPDATE receipts_attempt SET dispatched_at = dispatched_at - interval '1 hour' WHERE tool_call_id = %s", call.id
+    )
+    pass_retry(call.run_id)
+
+
 def lease_of(run_id: UUID) -> Lease:
     return Lease.objects.get(run_id=run_id)
 

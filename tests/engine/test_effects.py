@@ -7,10 +7,22 @@ import pytest
 from django.db import DatabaseError
 
 from receipts.models import Attempt, Effect, Reconciliation, ReportVersion, Result, ToolCall
+from runs.selectors import database_now
 from runtime.contracts import ToolFailed, ToolRetryable, ToolUnknown
 from runtime.loop import drive
 from tests.agents import SCRIPT, calls, went_well
-from tests.engine.engine import At, Engine, Killed, call_named, expire_lease, kill, run_now, sql
+from tests.engine.engine import (
+    At,
+    Engine,
+    Killed,
+    call_named,
+    expire_lease,
+    kill,
+    pass_retry,
+    pass_time_limit,
+    run_now,
+    sql,
+)
 from tests.engine.lost import tool_budget
 
 OUTCOMES: dict[str, Any] = {
@@ -71,6 +83,37 @@ def test_each_class_by_each_outcome_by_each_finding(engine: Engine, tool: str, o
     unsettled = Attempt.objects.filter(tool_call=call, outcome="NO_RESPONSE").count()
     assert held == (0 if Reconciliation.objects.filter(tool_call=call).exists() else unsettled)
     assert spent == {"ok": 1, "failed": 1, "not now": spent, "unknown": spent}[outcome]
+
+
+def test_nothing_found_proves_nothing_while_the_request_may_still_be_carried_out(engine: Engine) -> None:
+    """The other side is slow: a look before the time limit of the request finds nothing, one after it finds what it did."""
+    SCRIPT.do("a", ToolUnknown("the connection broke"), went_well("a"))
+    SCRIPT.find("a", False, went_well("a"))
+    run_id = engine.run(calls(("asked-slowly", "a")))
+    engine.approve(run_id)
+    drive(run_id)
+    run, call = run_now(run_id), call_named(run_id, "a")
+    assert (run.status, call.status, call.attempts, len(SCRIPT.probed)) == ("QUEUED", "UNCERTAIN", 1, 1)
+    assert run.due_at is not None
+    assert 50 < (run.due_at - database_now()).total_seconds() <= 60
+    assert not Reconciliation.objects.exists()
+    pass_retry(run_id)
+    drive(run_id)
+    assert (call_named(run_id, "a").status, run_now(run_id).status, len(SCRIPT.sent)) == ("SUCCEEDED", "COMPLETED", 1)
+
+
+def test_it_is_sent_again_when_nothing_is_found_after_that(engine: Engine) -> None:
+    SCRIPT.do("a", ToolUnknown("the connection broke"), went_well("a"))
+    SCRIPT.find("a", False)
+    run_id = engine.run(calls(("asked-slowly", "a")))
+    engine.approve(run_id)
+    drive(run_id)
+    pass_retry(run_id)
+    drive(run_id)
+    assert (run_now(run_id).status, len(SCRIPT.sent)) == ("QUEUED", 1), "woken before that, it looks and waits again"
+    pass_time_limit(call_named(run_id, "a"))
+    drive(run_id)
+    assert (run_now(run_id).status, len(SCRIPT.sent)) == ("COMPLETED", 2)
 
 
 # ── the effect journal ───────────────────────────────────────────────────────

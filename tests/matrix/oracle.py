@@ -26,6 +26,8 @@ from urllib.parse import parse_qs, urlsplit
 BEHAVIOURS = ("ok", "slow", "busy", "cut", "late", "twice", "die")
 SLOW_SECONDS = 0.15
 LATEST_SECONDS = 30.0
+Address = tuple[str, int]
+READ_SECONDS = 1.0  # in which what came earlier is read before a question is answered
 
 
 class Log:
@@ -84,7 +86,28 @@ class OracleServer(ThreadingHTTPServer):
         self.log = Log(log)
         self.released = threading.Condition()
         self.holding: Counter[str] = Counter()
+        self.unread: dict[Address, int] = {}
+        self.arrived = 0
         self.generation = 0
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Number the connections as they come: who asks about a key hears of everything that came before."""
+        with self.released:
+            self.arrived += 1
+            self.unread[client_address] = self.arrived
+        super().process_request(request, client_address)
+
+    def read(self, client: Address) -> int:
+        """It is known what a connection wants, or that it wants nothing. Its number."""
+        with self.released:
+            number = self.unread.pop(client, 0)
+            self.released.notify_all()
+        return number
+
+    def all_read_before(self, number: int) -> bool:
+        """Wait until all that came before is read. False: something is not, so nobody can tell what it will do."""
+        with self.released:
+            return self.released.wait_for(lambda: min(self.unread.values(), default=number) >= number, READ_SECONDS)
 
     def take(self, key: str) -> None:
         """A request is here, and not executed yet."""
@@ -110,13 +133,21 @@ class OracleHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 60
 
+    def finish(self) -> None:
+        """Whatever it wanted, it wants nothing more."""
+        self.server.read(self.client_address)
+        super().finish()
+
     def log_message(self, format: str, *args: Any) -> None:
         """Quiet: the log says what happened."""
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         key = parse_qs(parts.query).get("key", [""])[0]
-        found = {"executions": self.server.log.executed[key], "held": self.server.holding[key]}
+        told = self.server.all_read_before(self.server.read(self.client_address))
+        # Held first: what is executed meanwhile is then counted once or twice, and never missed.
+        held = self.server.holding[key] + (not told)
+        found = {"executions": self.server.log.executed[key], "held": held}
         self._answer(200 if parts.path == "/find" else 404, found)
 
     def do_POST(self) -> None:
@@ -137,12 +168,14 @@ class OracleHandler(BaseHTTPRequestHandler):
             "digest": hashlib.sha256(asked["arguments"].encode()).hexdigest(),
             **{name: asked[name] for name in ("call", "run", "tool", "attempt")},
         }
+        self.server.take(about["key"])
+        self.server.read(self.client_address)
         first = self.server.log.write("asked", about) == 1
         behaviour = asked["behaviour"] if first else "ok"
         if behaviour == "busy":
+            self.server.let_go(about["key"])
             self._answer(503, {"reason": "Busy. Nothing was done."})
             return
-        self.server.take(about["key"])
         if behaviour == "slow":
             threading.Event().wait(SLOW_SECONDS)
         if behaviour == "late":

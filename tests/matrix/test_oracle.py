@@ -106,6 +106,27 @@ def test_late_does_it_only_when_it_is_let_go(ask: Ask, log: Path) -> None:
     assert kinds(log, "k") == ["asked", "effect"]
 
 
+def test_who_asks_hears_of_all_that_came_before_even_where_it_is_not_read_yet(
+    ask: Ask, log: Path, listener: socket.socket
+) -> None:
+    body = json.dumps(
+        {"call": "c", "run": "r", "tool": "once", "attempt": 1, "behaviour": "ok", "arguments": "{}"}
+    ).encode()
+    head = f"POST /do HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with socket.create_connection(listener.getsockname()) as client:
+        client.sendall(head + body[:5])
+        assert ask("k", path="/find").json() == {"executions": 0, "held": 1}, "nobody can tell"
+        with ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(ask, "k", path="/find")
+            client.sendall(body[5:])
+            found = asked.result().json()
+        assert found["executions"] + found["held"] >= 1
+        client.recv(65536)
+    with socket.create_connection(listener.getsockname()):
+        pass  # it wanted nothing
+    assert ask("k", path="/find").json() == {"executions": 1, "held": 0}
+
+
 def test_it_dies_after_it_did_it_and_knows_afterwards(
     ask: Ask, log: Path, listener: socket.socket, oracle: subprocess.Popen[bytes]
 ) -> None:

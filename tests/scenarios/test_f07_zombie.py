@@ -135,9 +135,16 @@ def test_a_late_renewal_is_refused(world: World) -> None:
     assert world.readings(records.call(READ)) == 2
 
 
-def test_a_call_that_was_not_sent_in_time_is_not_sent(world: World) -> None:
+@pytest.mark.parametrize(("point", "subject", "kept"), [
+    ("after_attempt_commit", "publish_report", []),
+    # With a connection already open. That nothing was sent is known then, and is evidence for whoever looks at the call.
+    ("before_send", "", [("LATE_RESULT", 2)]),
+])  # fmt: skip
+def test_a_call_that_was_not_sent_in_time_is_not_sent(
+    world: World, point: str, subject: str, kept: list[tuple[str, int]]
+) -> None:
     run_id, wait = world.run_to_wait()
-    frozen = world.freeze_at("after_attempt_commit", "publish_report")
+    frozen = world.freeze_at(point, subject)
     world.approve(wait)
     zombie = frozen.wait()
     world.wait_status(run_id, "HELD")
@@ -145,7 +152,7 @@ def test_a_call_that_was_not_sent_in_time_is_not_sent(world: World) -> None:
     before = records.same("head", "phases", "statuses", "reports", "transitions", "lease")
 
     thaw(zombie)
-    wait_refused(records, ("UNCERTAIN_CALL", 3), ("STALE_FENCE", 2))
+    wait_refused(records, ("UNCERTAIN_CALL", 3), *kept, ("STALE_FENCE", 2))
 
     assert records.same("head", "phases", "statuses", "reports", "transitions", "lease") == before
     call = records.call("publish_report")
