@@ -6,10 +6,11 @@ A process for each round lets contenders live in different environments, and no 
 import argparse
 import importlib
 import json
+from types import ModuleType
 
-from bench.closed_loop import closed_loop
+from bench.closed_loop import Load, closed_loop
 
-# Name → module and which of its functions opens the operation.
+# Name → module and which of its functions opens the operation, or goes through the growth.
 CONTENDERS = {
     "floor20": ("floor", "agent"),
     "signalbox": ("ours", "agent"),
@@ -17,15 +18,24 @@ CONTENDERS = {
     "dbos": ("dbos_agent", "agent"),
     "raw_cte": ("floor", "save"),
     "signalbox_save": ("ours", "save"),
-    "langgraph_put": ("langgraph_agent", "save"),
+    "signalbox_save_full": ("ours", "save_in_full"),
+    "langgraph_put": ("langgraph_agent", "put"),
+    "langgraph_put_writes": ("langgraph_agent", "put_writes"),
+    "raw_cte_large": ("floor", "save_large"),
+    "signalbox_delta_large": ("ours", "save_large"),
+    "signalbox_full_large": ("ours", "save_large_in_full"),
+    "langgraph_put_large": ("langgraph_agent", "put_large"),
+    "signalbox_growth": ("ours", "grow"),
+    "langgraph_growth": ("langgraph_agent", "grow"),
+    "langgraph_delta_growth": ("langgraph_agent", "grow_by_deltas"),
 }
 
 
 def main() -> None:
-    """Prepare a database, or run a round on it."""
+    """Prepare a database, run a round on it, or go through the growth."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=CONTENDERS)
-    parser.add_argument("act", choices=["prepare", "run"])
+    parser.add_argument("act", choices=["prepare", "run", "grow"])
     parser.add_argument("--dsn", required=True)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=2.0)
@@ -36,8 +46,14 @@ def main() -> None:
     module = importlib.import_module(f"bench.contenders.{module_name}")
     if given.act == "prepare":
         module.prepare(given.dsn)
-        return
-    load = closed_loop(
+    elif given.act == "grow":
+        print(json.dumps(vars(getattr(module, function)(given.dsn))))
+    else:
+        print(json.dumps(vars(_round(module, function, given))))
+
+
+def _round(module: ModuleType, function: str, given: argparse.Namespace) -> Load:
+    return closed_loop(
         getattr(module, function),
         given.dsn,
         workers=given.workers,
@@ -45,7 +61,6 @@ def main() -> None:
         warm=given.warm,
         postmaster=given.postmaster,
     )
-    print(json.dumps(vars(load)))
 
 
 if __name__ == "__main__":

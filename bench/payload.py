@@ -72,11 +72,20 @@ _WORDS = [
 ]
 
 
+# States of 2 kB and of 500 kB.
+SMALL_MESSAGES, LARGE_MESSAGES = 4, 1000
+
+
+def messages(count: int) -> list[dict[str, str]]:
+    """So many messages of about 500 bytes each."""
+    return [{"id": f"m{number}", "content": prose(450, number)} for number in range(count)]
+
+
 def prose(size: int, seed: int) -> str:
     """Text of exactly this many bytes that compresses about as prose does."""
     words = random.Random(seed)  # noqa: S311  the same text in every run
     parts: list[str] = []
-    while sum(map(len, parts)) + len(parts) < size:
+    while sum(map(len, parts)) + len(parts) <= size:
         number = str(words.randrange(10000)) if words.random() < 0.15 else ""
         parts.append(words.choice(_WORDS) + number)
     return " ".join(parts)[:size]

@@ -1,8 +1,9 @@
-"""`make bench-peers`: our whole runs and bare saves beside LangGraph, DBOS and raw SQL, in turn on one durable server."""
+"""`make bench-peers`: our whole runs, saves and growth beside LangGraph, DBOS and raw SQL, in turn on one durable server."""
 
 import argparse
 from pathlib import Path
 
+from bench.growth import OURS, print_growth
 from bench.payload import STEPS
 from bench.rounds import Entry, Rounds, play
 from bench.server import Server, running_server
@@ -20,11 +21,21 @@ def main() -> None:
     )
     peers = str(parser.parse_args().python.absolute())
     runs = [Entry("floor20"), Entry("signalbox"), Entry("langgraph", peers), Entry("dbos", peers)]
-    saves = [Entry("raw_cte"), Entry("signalbox_save"), Entry("langgraph_put", peers)]
+    saves = [
+        *(Entry("raw_cte"), Entry("signalbox_save"), Entry("signalbox_save_full")),
+        *(Entry("langgraph_put", peers), Entry("langgraph_put_writes", peers)),
+    ]
+    large = [
+        *(Entry("raw_cte_large"), Entry("signalbox_delta_large"), Entry("signalbox_full_large")),
+        Entry("langgraph_put_large", peers),
+    ]
+    growing = [OURS, Entry("langgraph_delta_growth", peers), Entry("langgraph_growth", peers)]
     with running_server() as server:
         for workers in (1, 8):
             _table(server, f"Whole runs of {STEPS} steps, {workers} workers", runs, workers, "floor20", "signalbox")
             _table(server, f"Saves of 2 kB, {workers} workers", saves, workers, "raw_cte", "signalbox_save")
+        _table(server, "Saves of 500 kB, 1 worker", large, 1, "raw_cte_large", "signalbox_delta_large")
+        print_growth(server, growing)
 
 
 def _table(server: Server, name: str, entries: list[Entry], workers: int, floor: str, ours: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.closed_loop import Load
+from bench.growing import Grown, weight
 from bench.server import Server
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,6 +40,29 @@ class Rounds:
     def ratio(self, name: str, base: str) -> float:
         pairs = zip(self.loads[name], self.loads[base], strict=True)
         return statistics.median(one.per_second / other.per_second for one, other in pairs)
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """How a contender went through the growth, and what its database gained by it, by table."""
+
+    grown: Grown
+    before: dict[str, int]
+    after: dict[str, int]
+
+    def bytes_each(self, *names: str) -> float:
+        """Bytes a checkpoint of the tables whose names begin with one of these; of all of them where none is given."""
+        return weight(self.before, self.after, names or ("",)) / self.grown.checkpoints
+
+
+def weigh(server: Server, entry: Entry) -> Weighed:
+    """Let a contender go through the growth in a database of its own."""
+    database = f"bench_{entry.name}"
+    dsn = server.fresh(database)
+    _call(entry, "prepare", dsn)
+    before = server.sizes(database)
+    said = _call(entry, "grow", dsn)
+    return Weighed(Grown(**json.loads(said.splitlines()[-1])), before, server.sizes(database))
 
 
 def play(server: Server, entries: list[Entry], *, workers: int, rounds: int, seconds: float) -> Rounds:

@@ -3,7 +3,8 @@
 from uuid import UUID, uuid4
 
 from accounts.selectors import current_data_key
-from checkpoints.envelope import ResultRef
+from bench.payload import prose
+from checkpoints.envelope import Promise, ResultRef
 from checkpoints.services import prepare, proved
 from checkpoints.statements import SAVE, Candidate, save_params
 from checkpoints.states import Phase, Trigger
@@ -17,13 +18,12 @@ from runtime.recovery import restore
 _STANDS = """
 stands AS (SELECT fence.run_id, fence.fence FROM fence)"""
 _SAVE_ALONE = joined(FENCE, GO, _STANDS, SAVE, select="SELECT count(*) FROM saved")
-REFERENCES_OF_2_KB = 5
 
 
 class Saver:
-    """A held run that is saved over and over, in its phase."""
+    """A held run that is saved over and over, in its phase, with so many references and so many promises of 2 kB."""
 
-    def __init__(self, run_id: UUID, references: int = REFERENCES_OF_2_KB) -> None:
+    def __init__(self, run_id: UUID, references: int, promises: int) -> None:
         holding = lease_acquire(run_id=run_id, owner="bench")
         if holding is None:
             raise LookupError("the run can't be taken")
@@ -34,18 +34,30 @@ class Saver:
             raise LookupError("the run can't be restored")
         self.session = session
         self.key_id = current_data_key(run_now(run_id).tenant_id)
-        self.refs = tuple(
-            ResultRef(call=uuid4(), step_name=f"echo/{number}", key=digest(b"k"), digest=digest(b"d"), ok=True)
-            for number in range(references)
-        )
+        self.refs = tuple(_reference(number) for number in range(references))
+        self.writes = frozenset(ref.call for ref in self.refs)
+        promised = tuple(_promise(number) for number in range(promises))
+        contract = session.position.snapshot.contract
+        self.contract = contract.model_copy(update={"obligations": (*contract.obligations, *promised)})
 
     def save(self) -> None:
         """One revision more, with as many references as before."""
         draft = self.session.next_snapshot(Phase.READY_TO_DECIDE, node="think")
-        draft = draft.model_copy(update={"results": self.refs})
-        writes = frozenset(ref.call for ref in self.refs)
-        prepared = proved(prepare(Candidate(draft, Trigger.CURSOR, None, self.session.snapshot, writes)))
+        draft = draft.model_copy(update={"results": self.refs, "contract": self.contract})
+        now = self.session.position
+        prepared = proved(prepare(Candidate(draft, Trigger.CURSOR, None, now.snapshot, self.writes, base=now.parts)))
+        self.session.in_flight.append(prepared)
         params = fence_params(self.holding) | save_params([prepared], key_id=self.key_id) | Purse().params()
         if run_statement(_SAVE_ALONE, params | {"news": None, "start": True}) != (1,):
             raise RuntimeError("nothing was saved")
         self.session.moved(prepared.candidate.snapshot, prepared.digest)
+        self.session.in_flight.clear()
+
+
+def _reference(number: int) -> ResultRef:
+    key, found = (digest(f"{kind} {number}".encode()) for kind in ("key", "result"))
+    return ResultRef(call=uuid4(), step_name=f"echo/{number}", key=key, digest=found, ok=True)
+
+
+def _promise(number: int) -> Promise:
+    return Promise(step_name=f"promise/{number}", statement=prose(2000, number), status="OPEN")

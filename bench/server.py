@@ -68,15 +68,14 @@ class Server:
             raise LookupError("the server gave no counts")
         return Counts(*(int(value) for value in row))
 
-    def size(self, name: str, tables: str = "%") -> int:
-        """Bytes on disk of the tables of one database whose names are like this, with their indexes and TOAST."""
+    def sizes(self, name: str) -> dict[str, int]:
+        """Bytes on disk of every table of one database, with its indexes and TOAST."""
         with psycopg.connect(self.cluster.url(name), autocommit=True) as connection:
-            row = connection.execute(
-                "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class "
-                "WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname LIKE %s",
-                [tables],
-            ).fetchone()
-        return int(row[0]) if row else 0
+            rows = connection.execute(
+                "SELECT relname, pg_total_relation_size(oid) FROM pg_class "
+                "WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+            ).fetchall()
+        return {str(table): int(size) for table, size in rows}
 
     def _admin(self) -> psycopg.Connection:
         return psycopg.connect(self.cluster.url("postgres"), autocommit=True)

@@ -4,7 +4,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from bench.closed_loop import Operation
-from bench.payload import MODEL_TEXT, STEPS, TOOL_TEXT, prose
+from bench.payload import LARGE_MESSAGES, MODEL_TEXT, SMALL_MESSAGES, STEPS, TOOL_TEXT, messages
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS frun(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, version bigint NOT NULL, status text);
@@ -49,9 +49,18 @@ def agent(dsn: str) -> Operation:
 
 def save(dsn: str) -> Operation:
     """raw_cte: one save of a 2 kB state, with the compare-and-swap, in one statement."""
+    return _saving(dsn, SMALL_MESSAGES)
+
+
+def save_large(dsn: str) -> Operation:
+    """The same with a state of 500 kB."""
+    return _saving(dsn, LARGE_MESSAGES)
+
+
+def _saving(dsn: str, count: int) -> Operation:
     connection = psycopg.connect(dsn, autocommit=True, prepare_threshold=0)
     run_id, version = _new_run(connection), 0
-    state = {"messages": [{"id": f"m{number}", "content": prose(450, number)} for number in range(4)]}
+    state = {"messages": messages(count)}
 
     def once() -> None:
         nonlocal version

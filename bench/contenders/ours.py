@@ -1,14 +1,19 @@
-"""Signalbox: whole runs through `run_start` and the agent loop in this process, and the save part of a step alone."""
+"""Signalbox: whole runs through `run_start` and the agent loop in this process, the save part of a step alone, and the growth."""
 
 import os
+import time
+from collections.abc import Callable
 from uuid import UUID
 
 import django
 from django.core.management import call_command
 
 from bench.closed_loop import Operation
+from bench.growing import LOADS, START_MESSAGES, STEPS, Grown
 
 PERSON = "bench"
+# What a snapshot holds: references to results, and promises of 2 kB each.
+SMALL, LARGE = (5, 0), (1950, 25)
 
 
 def _set_up(dsn: str, broker: str = "memory://") -> None:
@@ -54,8 +59,65 @@ def started(goal: str = "", agent: str = "stub") -> UUID:
 
 
 def save(dsn: str) -> Operation:
-    """One save of a snapshot of 2 kB under a held lease: checked, digested, sealed, and head and revision in one statement."""
+    """One save of a snapshot of 2 kB under a held lease, as a step makes it: checked, digested, sealed, and head and revision
+    in one statement; a delta, and every hundredth time in full.
+    """
+    return _saving(dsn, *SMALL)
+
+
+def save_in_full(dsn: str) -> Operation:
+    """The same, with every revision in full."""
+    _set_up(dsn)
+    _without_deltas()
+    return _saving(dsn, *SMALL)
+
+
+def save_large(dsn: str) -> Operation:
+    """As `save`, with a snapshot of 500 kB."""
+    return _saving(dsn, *LARGE)
+
+
+def save_large_in_full(dsn: str) -> Operation:
+    """The same, with every revision in full."""
+    _set_up(dsn)
+    _without_deltas()
+    return _saving(dsn, *LARGE)
+
+
+def _without_deltas() -> None:
+    from checkpoints import states
+
+    states.FULL_EVERY = 1
+
+
+def _saving(dsn: str, references: int, promises: int) -> Operation:
     _set_up(dsn)
     from bench.saving import Saver
 
-    return Saver(started()).save
+    return Saver(started(), references, promises).save
+
+
+def grow(dsn: str) -> Grown:
+    """One run whose every turn and answer is another text: the growth, and then reading its last state and all its texts."""
+    _set_up(dsn)
+    from bench.stub_growing import MARKS
+    from checkpoints.selectors import load_head
+    from runs.selectors import run_now
+    from runtime.conversation import rebuild
+    from runtime.loop import drive
+
+    run_id = started(agent="grower")
+    drive(run_id)
+    run = run_now(run_id)
+    head, conversation = load_head(run), rebuild(run)
+    if run.status != "COMPLETED" or len(conversation.messages) < START_MESSAGES + STEPS:
+        raise RuntimeError(f"the long run is {run.status}")
+    loads = [_milliseconds(lambda: (load_head(run), rebuild(run))) for _ in range(LOADS)]
+    heads = [_milliseconds(lambda: load_head(run)) for _ in range(LOADS)]
+    return Grown(head.revision, MARKS[-STEPS - 1 :], loads, heads)
+
+
+def _milliseconds(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return 1e3 * (time.perf_counter() - began)
