@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connections, transaction
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.utils import Error as DatabaseError
 
 from accounts.statements import fetch
@@ -71,14 +71,23 @@ class Outbox(Generic[T]):
             self.flush()
 
 
+def after_commit(act: Callable[[], None]) -> None:
+    """Do something once the transaction around it has committed; at once where there is none."""
+    wrapper = connections[DEFAULT_DB_ALIAS]
+    if wrapper.in_atomic_block:
+        wrapper.on_commit(act)
+    else:
+        act()
+
+
 @cache
-def _outbox(pid: int) -> Outbox[tuple[str, str]]:
+def _outbox(pid: int) -> Outbox[tuple[UUID, UUID]]:
     """The outbox of one process; a forked process gets one of its own."""
     return Outbox("live hints", _notify, seconds=COALESCE_SECONDS)
 
 
-def _notify(hints: Sequence[tuple[str, str]]) -> None:
-    said = [json.dumps({"tenant": tenant, "run": run}) for tenant, run in hints]
+def _notify(hints: Sequence[tuple[UUID, UUID]]) -> None:
+    said = [json.dumps({"tenant": str(tenant), "run": str(run)}) for tenant, run in hints]
     fetch(
         "SELECT pg_notify(%(channel)s, hint) FROM unnest(%(said)s::text[]) AS hint", {"channel": CHANNEL, "said": said}
     )
@@ -87,7 +96,7 @@ def _notify(hints: Sequence[tuple[str, str]]) -> None:
 def hint_changed(*, tenant_id: UUID, run_id: UUID) -> None:
     """Tell open pages, after the commit, that something about this run changed."""
     if settings.LIVE_HINTS:
-        transaction.on_commit(lambda: _outbox(os.getpid()).put((str(tenant_id), str(run_id))))
+        after_commit(lambda: _outbox(os.getpid()).put((tenant_id, run_id)))
 
 
 def listen_parameters() -> dict[str, Any]:

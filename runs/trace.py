@@ -6,6 +6,7 @@ holds ids, digests, numbers and enums, never a text that somebody wrote (B-037).
 
 import json
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,18 +14,16 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
-from django.utils import timezone
 
 from accounts.statements import fetch
-from runs.live import Outbox
+from runs.live import Outbox, after_commit
 
 GATHER_SECONDS = 0.5  # nobody waits for it; each insert takes this process's time from its runs
 
 Attribute = str | int | bool | None
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Place:
     """Where something was seen (D-068): the run and its thread, the revision, the node of the loop, and the call."""
 
@@ -36,19 +35,20 @@ class Place:
     call_id: UUID | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class _Seen:
+    """One note. Two notes are never the same one, whatever they say. `at`: seconds since 1970, by this machine's clock."""
+
     name: str
     place: Place
-    attributes: tuple[tuple[str, Attribute], ...]
-    at: str
-    order: int
+    attributes: dict[str, Attribute]
+    at: float
 
 
 def trace(name: str, place: Place, **attributes: Attribute) -> None:
     """Note what was seen, once the transaction around it has committed; where it fails, nothing is noted (B-025)."""
     if settings.TRACE:
-        transaction.on_commit(lambda: _keep(name, place, attributes))
+        after_commit(lambda: _keep(name, place, attributes))
 
 
 def trace_flush() -> None:
@@ -58,18 +58,7 @@ def trace_flush() -> None:
 
 
 def _keep(name: str, place: Place, attributes: dict[str, Attribute]) -> None:
-    given = tuple(attributes.items())
-    _outbox(os.getpid()).put(_Seen(name, place, given, timezone.now().isoformat(), _next_order()))
-
-
-def _next_order() -> int:
-    """Tells two equal notes of one process apart."""
-    global _order  # noqa: PLW0603  a counter of this process
-    _order += 1
-    return _order
-
-
-_order = 0
+    _outbox(os.getpid()).put(_Seen(name, place, attributes, time.time()))
 
 
 @cache
@@ -80,9 +69,9 @@ def _outbox(pid: int) -> Outbox[_Seen]:
 
 _INSERT = """
 INSERT INTO runs_traceevent (trace_id, tenant_id, run_id, thread_id, checkpoint_id, node_id, tool_call_id, name, attrs, at)
-SELECT trace_id, tenant_id, run_id, thread_id, checkpoint_id, node_id, tool_call_id, name, attrs, at
+SELECT trace_id, tenant_id, run_id, thread_id, checkpoint_id, node_id, tool_call_id, name, attrs, to_timestamp(at)
 FROM jsonb_to_recordset(%(seen)s::jsonb) AS e(trace_id text, tenant_id uuid, run_id uuid, thread_id uuid, checkpoint_id uuid,
-    node_id text, tool_call_id uuid, name text, attrs jsonb, at timestamptz)
+    node_id text, tool_call_id uuid, name text, attrs jsonb, at float8)
 """
 
 
@@ -101,6 +90,6 @@ def _row(seen: _Seen) -> dict[str, Any]:
         "node_id": place.node,
         "tool_call_id": str(place.call_id) if place.call_id else None,
         "name": seen.name,
-        "attrs": dict(seen.attributes),
+        "attrs": seen.attributes,
         "at": seen.at,
     }

@@ -117,10 +117,13 @@ def _record_one(session: Session, sending: Sending, tried: Tried, recorded: _Rec
 
 def _try_all(session: Session, wave: list[Sending]) -> Iterator[tuple[Sending, Tried]]:
     """Try every call once, and yield what each gave. What only touches this database goes in its order, in this thread."""
+    contexts = {sending.call_id: session.context(sending) for sending in wave}
     here = [sending for sending in wave if sending.tool.local or len(wave) == 1]
     elsewhere = [sending for sending in wave if sending not in here]
-    with ThreadPoolExecutor(max_workers=max(len(elsewhere), 1), thread_name_prefix="call") as pool:
-        contexts = {sending.call_id: session.context(sending) for sending in wave}
+    if not elsewhere:
+        yield from ((sending, try_tool(sending.tool, contexts[sending.call_id], sending.args)) for sending in here)
+        return
+    with ThreadPoolExecutor(max_workers=len(elsewhere), thread_name_prefix="call") as pool:
         tries = {pool.submit(_try_elsewhere, sending, contexts[sending.call_id]): sending for sending in elsewhere}
         for sending in here:
             yield sending, try_tool(sending.tool, contexts[sending.call_id], sending.args)
