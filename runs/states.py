@@ -192,6 +192,11 @@ def can_stop(status: str, stop_open: bool) -> bool:
     return status in LIVE_RUN and not stop_open
 
 
+def can_abort(status: str) -> bool:
+    """A run that a worker may hold can be closed without waiting for what is on the wire; else a stop closes it at once."""
+    return status in LIVE_RUN - HOLDERLESS_RUN
+
+
 _RETRIED_HOLDS = frozenset(
     {"RESUME_REFUSED", "TAKEOVER_LIMIT", "BUDGET", "SAVE_REFUSED", "SAVE_UNKNOWN", "STORE_ERROR", "PAUSED"}
 )
@@ -235,6 +240,7 @@ class NextAct(StrEnum):
     CONTINUE = "continue"
     PAUSE = "pause"
     STOP = "stop"
+    ABORT = "abort"
     SETTLE = "settle"
 
 
@@ -259,7 +265,8 @@ def next_acts(status: str, hold_reason: str | None) -> tuple[NextAct, ...]:
         helping.append(NextAct.RESUME)
     if status in _PAUSABLE:
         helping.append(NextAct.PAUSE)
-    return (*helping, NextAct.STOP, NextAct.SETTLE) if can_settle(status) else (*helping, NextAct.STOP)
+    last = NextAct.SETTLE if can_settle(status) else NextAct.ABORT
+    return (*helping, NextAct.STOP, last)
 
 
 # The refusals that hold a run, by the resume guard that gives them (model.md section 3.4).

@@ -12,12 +12,12 @@ from accounts.audit import audit_append
 from accounts.states import Actor
 from approvals.selectors import wait_is_open
 from runs.canonical import digest
-from runs.leases import lease_held, lease_lock_any
+from runs.leases import lease_held, lease_lock_any, lease_pass
 from runs.selectors import control_of, live_children, open_pause, open_stop, pauses_under, run_now
-from runs.services import pause_accept, pause_settle, run_lock, run_move, stop_accept
+from runs.services import pause_accept, pause_settle, run_lock, run_move, stop_abort, stop_accept
 from runs.states import ENDED_RUN, HOLDERLESS_RUN, ControlStatus, HoldReason, RunStatus
 from runs.wakeups import hint_run
-from runtime.ending import close_stopped
+from runtime.ending import close_aborted, close_stopped
 
 # A run that ends so leaves nobody who waits for its children; one that completes has none that live.
 ENDS_ITS_CHILDREN = frozenset({RunStatus.FAILED, RunStatus.SETTLED})
@@ -62,6 +62,24 @@ def stop_or_close(actor: Actor, run_id: UUID, reason: str, *, cascade_of: UUID |
     return StopState(request.id, status, new)
 
 
+def abort_or_close(actor: Actor, run_id: UUID, reason: str, *, cascade_of: UUID | None = None) -> StopState | None:
+    """Stop a run and close it in the caller's transaction, whoever holds it: the lease is taken, and what is on the wire is
+    unknown from then on. None: it has ended.
+    """
+    lease = lease_lock_any(run_id)
+    run = run_lock(run_id)
+    if run.status in ENDED_RUN:
+        return None
+    request, new = stop_accept(run=run, reason=reason, actor=actor.label, cascade_of=cascade_of)
+    stop_abort(request, reason=reason, actor=actor.label)
+    if run.status in HOLDERLESS_RUN and not (lease.owner and lease_held(lease)):
+        close_stopped(run, fence=None, actor=actor.label, save=False)
+    else:
+        close_aborted(run, fence=lease_pass(run_id, actor.label), actor=actor.label)
+    _audit(actor, "run.abort", run_id, request.id, reason, "SETTLED")
+    return StopState(request.id, "SETTLED", new)
+
+
 def children_stop(run_id: UUID, stop_id: UUID) -> None:
     """Stop the children of a run whose stop was accepted."""
     for child_id in live_children(run_id):
@@ -69,11 +87,18 @@ def children_stop(run_id: UUID, stop_id: UUID) -> None:
 
 
 def child_stop(*, child_id: UUID, parent_stop_id: UUID) -> None:
-    """Stop a child because its parent was stopped, and then its own children. Called after the parent's stop was accepted,
+    """Stop a child because its parent was stopped, and abort it where its parent was; then its own children. Called after the parent's stop was accepted,
     and by the sweep. The parent is not locked: a stop that was accepted is not taken back.
     """
     parent_stop = control_of(parent_stop_id)
-    _child_stop(_on_behalf_of(parent_stop), child_id, parent_stop.reason, cascade_of=parent_stop_id)
+    actor = _on_behalf_of(parent_stop)
+    if parent_stop.aborted_at is None:
+        _child_stop(actor, child_id, parent_stop.reason, cascade_of=parent_stop_id)
+        return
+    with transaction.atomic():
+        aborted = abort_or_close(actor, child_id, parent_stop.abort_reason, cascade_of=parent_stop_id)
+    if aborted is not None:
+        children_stop(child_id, aborted.request_id)
 
 
 def children_end(run_id: UUID) -> None:

@@ -190,7 +190,16 @@ def lose_open_attempts(run_id: UUID, *, before_fence: int, why: str) -> None:
         budget_hold_unknown(run_id=run_id, receipt_id=receipt_of(attempt), attempt_no=attempt.attempt_no)
 
 
-def close_stopped(run: Any, *, fence: int | None, actor: str, save: bool) -> None:
+def close_aborted(run: Any, *, fence: int, actor: str) -> None:
+    """Close a run whose lease a person has taken under this fence, with lease and run locked. What is on the wire is not
+    waited for: its outcome is unknown, its budget stays held, and its answer can only be evidence any more.
+    """
+    stop_adopt(run=run, fence=fence, actor=actor)
+    lose_open_attempts(run.id, before_fence=fence, why="the run was aborted, and its answer not waited for")
+    close_stopped(run, fence=fence, actor=actor, save=True, how="aborted")
+
+
+def close_stopped(run: Any, *, fence: int | None, actor: str, save: bool, how: str = "stopped") -> None:
     """Close a stopped run, with lease and run locked. `save` adds the closing revision, which may fail (X01)."""
     head = head_lock(run.id)
     calls_cancel(run_id=run.id, why="the run was stopped")
@@ -199,7 +208,7 @@ def close_stopped(run: Any, *, fence: int | None, actor: str, save: bool) -> Non
     unknown_reads_release(run_id=run.id)
     if save:
         _save_closing(run, head, Phase.STOPPED, fence or 0)
-    run_move(run, RunStatus.CANCELLED, cause="STOPPED", actor=actor, fence=fence, detail="stopped")
+    run_move(run, RunStatus.CANCELLED, cause=how.upper(), actor=actor, fence=fence, detail=how)
 
 
 def close_settled(run: Any, *, fence: int | None, actor: str, why: str) -> None:

@@ -19,6 +19,7 @@ from runtime.services import (
     budget_raise,
     checkpoint_migrate,
     goal_revise,
+    run_abort,
     run_bind,
     run_end_settled,
     run_pause,
@@ -75,6 +76,15 @@ class RunStop(_Act):
     def post(self, request: Request, id: UUID) -> Response:
         """Accept a stop: nothing new is dispatched from here on. `stop.status` says how far it has got."""
         return self.done(id, run_stop, **read(ReasonBody, request.data))
+
+
+class RunAbort(_Act):
+    """The stop of a run that waits for nothing."""
+
+    @operation("runs_abort", RunDetail, body=ReasonBody, **_ON_RUN)
+    def post(self, request: Request, id: UUID) -> Response:
+        """Stop a run, and do not wait for what is on the wire: it is UNCERTAIN from then on. It may still happen."""
+        return self.done(id, run_abort, **read(ReasonBody, request.data))
 
 
 class RunPause(_Act):

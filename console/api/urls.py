@@ -27,6 +27,7 @@ urlpatterns = [
     path("runs/", runs.Runs.as_view(), name="runs"),
     path("runs/<uuid:id>/", runs.OneRun.as_view(), name="run"),
     path("runs/<uuid:id>/stop/", acts.RunStop.as_view(), name="run-stop"),
+    path("runs/<uuid:id>/abort/", acts.RunAbort.as_view(), name="run-abort"),
     path("runs/<uuid:id>/pause/", acts.RunPause.as_view(), name="run-pause"),
     path("runs/<uuid:id>/resume/", acts.RunResume.as_view(), name="run-resume"),
     path("runs/<uuid:id>/retention/", retention.RunRetention.as_view(), name="run-retention"),

@@ -116,6 +116,7 @@ CAUSE: Mapping[str, str] = {
     "WOKEN": "Queued: something woke it at once",
     "STOP_ADOPTED": "Stopping: nothing new starts",
     "STOPPED": "Stopped",
+    "ABORTED": "Closed without waiting for what was on its way",
     "FINISHED": "Finished",
     "SETTLED": "Settled by what is known",
     "FAILED": "Failed: it can’t go on",

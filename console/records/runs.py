@@ -66,7 +66,7 @@ class InputRecord(serializers.Serializer[RunInput]):
 
 
 class ControlRecord(serializers.Serializer[ControlRequest]):
-    """A stop or a pause in its three times: accepted, adopted by the worker, settled."""
+    """A stop or a pause in its three times: accepted, adopted by the worker, settled. `aborted_at` says since when nobody waits for what was on the wire."""
 
     id = serializers.UUIDField()
     status = serializers.ChoiceField(choices=list(ControlStatus))
@@ -75,6 +75,9 @@ class ControlRecord(serializers.Serializer[ControlRequest]):
     accepted_at = serializers.DateTimeField()
     adopted_at = serializers.DateTimeField(allow_null=True)
     settled_at = serializers.DateTimeField(allow_null=True)
+    aborted_at = serializers.DateTimeField(allow_null=True)
+    aborted_by = serializers.CharField()
+    abort_reason = serializers.CharField()
 
 
 class BudgetRecord(serializers.Serializer[Budget]):

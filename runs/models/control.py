@@ -87,6 +87,10 @@ class ControlRequest(models.Model):
     adopted_at = models.DateTimeField(null=True)
     adopted_fence = models.BigIntegerField(null=True)
     settled_at = models.DateTimeField(null=True)
+    # Who has had a stop not wait for what was on the wire, and why.
+    aborted_at = models.DateTimeField(null=True)
+    aborted_by = models.CharField(max_length=200, db_default="")
+    abort_reason = models.TextField(db_default="")
     # The stop or pause of the parent that this one follows from.
     cascade_of = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="cascade")
 
@@ -105,6 +109,11 @@ class ControlRequest(models.Model):
                 condition=Q(status__in=["SETTLED", "MOOT"], settled_at__isnull=False)
                 | Q(status__in=["ACCEPTED", "ADOPTED"], settled_at__isnull=True),
                 name="control_settled_is_dated",
+            ),
+            models.CheckConstraint(
+                condition=Q(aborted_at=None, aborted_by="", abort_reason="")
+                | (Q(kind="STOP", aborted_at__isnull=False) & ~Q(aborted_by="") & ~Q(abort_reason="")),
+                name="control_abort_is_of_a_stop",
             ),
         ]
         triggers: ClassVar = [

@@ -35,7 +35,6 @@ from runs.states import (
     OPEN_CONTROL,
     THREAD_ROOT,
     UNHOLDING_CAUSES,
-    ControlStatus,
     HoldReason,
     Origin,
     RefusalKind,
@@ -130,11 +129,17 @@ def live_children(run_id: UUID) -> list[UUID]:
 
 
 def children_to_stop(limit: int = 200) -> list[tuple[UUID, UUID]]:
-    """(child, stop of its parent) of live children whose parent was stopped and that have no stop of their own."""
-    stops = ControlRequest.objects.filter(kind="STOP").exclude(status=ControlStatus.MOOT)
-    children = Run.objects.filter(status__in=sorted(LIVE_RUN), parent_run__controls__in=stops)
-    unstopped = children.exclude(controls__in=ControlRequest.objects.filter(kind="STOP"))
-    return list(unstopped.values_list("id", "parent_run__controls__id")[:limit])
+    """(child, stop of its parent) of live children whose parent was stopped and that have no stop of their own; and of those
+    whose parent was aborted, while they are only stopped.
+    """
+    found = fetch(
+        "SELECT c.id, p.id FROM runs_controlrequest p JOIN runs_run c ON c.parent_run_id = p.run_id "
+        "WHERE p.kind = 'STOP' AND p.status <> 'MOOT' AND c.status = ANY(%(live)s) AND NOT EXISTS ("
+        "  SELECT FROM runs_controlrequest o WHERE o.run_id = c.id AND o.kind = 'STOP' "
+        "  AND (p.aborted_at IS NULL OR o.aborted_at IS NOT NULL)) LIMIT %(limit)s",
+        {"live": sorted(LIVE_RUN), "limit": limit},
+    )
+    return [(child_id, stop_id) for child_id, stop_id in found]
 
 
 def children_of_ended(limit: int = 200) -> list[tuple[UUID, UUID]]:

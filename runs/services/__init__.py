@@ -12,7 +12,7 @@ from runs.services.budget import (
     budget_settle_held,
     children_settle,
 )
-from runs.services.control import pause_accept, pause_settle, stop_accept
+from runs.services.control import pause_accept, pause_settle, stop_abort, stop_accept
 from runs.services.run import (
     memory_store,
     message_append,
@@ -54,6 +54,7 @@ __all__ = [
     "run_move",
     "run_pin",
     "run_settle",
+    "stop_abort",
     "stop_accept",
     "stop_adopt",
     "sweep_failures_record",

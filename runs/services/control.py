@@ -52,6 +52,13 @@ def control_adopt(*, run: Run, kind: ControlKind, fence: int | None) -> None:
     adopted.update(status=ControlStatus.ADOPTED, adopted_at=ClockTimestamp(), adopted_fence=fence)
 
 
+def stop_abort(request: ControlRequest, *, reason: str, actor: str) -> None:
+    """Note on an open stop that nobody waits for what is on the wire. Noted once; the first one stands."""
+    ControlRequest.objects.filter(id=request.id, aborted_at=None).update(
+        aborted_at=ClockTimestamp(), aborted_by=actor, abort_reason=reason
+    )
+
+
 def pause_settle(request: ControlRequest) -> None:
     """Settle a pause, and nothing else: a stop that is open stays so (ruling 32)."""
     ControlRequest.objects.filter(id=request.id).update(status=ControlStatus.SETTLED, settled_at=ClockTimestamp())

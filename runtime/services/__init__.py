@@ -23,7 +23,7 @@ from runtime.services.resume import Resumed, run_resume
 from runtime.services.retain import Retention, retention_of, retention_of_tenant, run_retain
 from runtime.services.settle import Settled, run_end_settled
 from runtime.services.start import InputRefused, Started, StartRequest, UnknownAgent, Upload, run_start, typed_text
-from runtime.services.stop import run_stop
+from runtime.services.stop import run_abort, run_stop
 from runtime.services.terms import Terms, Withdrawn, commitment_withdraw, lines_of
 from runtime.services.upgrade import Upgraded, checkpoint_migrate, run_repin
 
@@ -74,6 +74,7 @@ __all__ = [
     "obligation_release",
     "retention_of",
     "retention_of_tenant",
+    "run_abort",
     "run_bind",
     "run_continue",
     "run_end_settled",

@@ -1,4 +1,4 @@
-"""Stop a run: accepted at once; closed at once when nobody holds it."""
+"""Stop a run: accepted at once; closed at once when nobody holds it, or when nobody waits for what is on the wire."""
 
 from uuid import UUID
 
@@ -8,7 +8,7 @@ from accounts.errors import Refused
 from accounts.states import Actor, Permission
 from runs.faults import reach
 from runs.selectors import access_run, run_now
-from runtime.cascade import StopState, children_stop, stop_or_close
+from runtime.cascade import StopState, abort_or_close, children_stop, stop_or_close
 from runtime.services.guards import act_refusal, audited, run_ended
 
 
@@ -25,6 +25,29 @@ def run_stop(*, actor: Actor, run_id: UUID, reason: str) -> StopState | Refused:
         reach("after_stop_committed")
         children_stop(run_id, outcome.request_id)
     return audited(outcome, actor, "run.stop", "run", run_id)
+
+
+def run_abort(*, actor: Actor, run_id: UUID, reason: str) -> StopState | Refused:
+    """Stop a run and do not wait for what is on the wire. The run, stopped already or not, is closed in this transaction: its
+    worker loses the lease, attempts without an answer become UNCERTAIN, and an answer that comes later is evidence only.
+
+    It calls nothing back: what was sent may still happen. Its children are aborted after it, each in a transaction of its own;
+    the sweep does what is left out. Needs the permission to stop. Raises NotFound.
+    """
+    access_run(actor=actor, id=run_id)
+    with transaction.atomic():
+        outcome = _abort(actor, run_id, reason.strip())
+    if isinstance(outcome, StopState):
+        reach("after_stop_committed")
+        children_stop(run_id, outcome.request_id)
+    return audited(outcome, actor, "run.abort", "run", run_id)
+
+
+def _abort(actor: Actor, run_id: UUID, reason: str) -> StopState | Refused:
+    refused = act_refusal(actor, Permission.STOP, reason)
+    if refused is not None:
+        return refused
+    return abort_or_close(actor, run_id, reason) or run_ended(run_now(run_id))
 
 
 def _stop(actor: Actor, run_id: UUID, reason: str) -> StopState | Refused:

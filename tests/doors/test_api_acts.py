@@ -130,6 +130,13 @@ def test_a_retry_needs_an_approver(doors: Doors, unknown: ToolCall) -> None:
     problem(answer, 403, "RETRY_NEEDS_APPROVER")
 
 
+def test_a_run_is_aborted_and_says_who_would_not_wait(doors: Doors) -> None:
+    wait = doors.waiting()
+    aborted = doors.api("POST", f"/runs/{wait.run_id}/abort/", {"reason": "it must end now"}).json()
+    assert (aborted["status"], aborted["stop"]["abort_reason"]) == ("CANCELLED", "it must end now")
+    assert aborted["stop"]["aborted_by"] == f"person:{OPERATOR}" and aborted["stop"]["aborted_at"]
+
+
 def test_a_run_is_stopped(doors: Doors) -> None:
     wait = doors.waiting()
     stopped = doors.api("POST", f"/runs/{wait.run_id}/stop/", {"reason": "wrong files"}).json()

@@ -96,6 +96,7 @@ def test_a_run_is_stopped_and_the_stop_is_shown(doors: Doors) -> None:
     ran = manage("runs", "stop", run, "--reason", "wrong files", *AS, "--json")
     assert (ran.code, ran.json["status"], ran.json["stop"]["status"]) == (0, "CANCELLED", "SETTLED")
     refused(manage("runs", "stop", run, "--reason", "again", *AS, "--json"), "RUN_ENDED")
+    refused(manage("runs", "abort", run, "--reason", "again", *AS, "--json"), "RUN_ENDED")
     refused(manage("runs", "resume", run, "--reason", "on", *AS, "--json"), "NOTHING_TO_RESUME")
 
 

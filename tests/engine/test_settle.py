@@ -114,8 +114,8 @@ def test_the_database_completes_no_run_that_owes_something(engine: Engine) -> No
     ("status", "hold_reason", "acts"),
     [
         ("QUEUED", None, "pause stop settle"),
-        ("RUNNING", None, "pause stop"),
-        ("STOPPING", None, "stop"),
+        ("RUNNING", None, "pause stop abort"),
+        ("STOPPING", None, "stop abort"),
         ("WAITING", None, "decide pause stop settle"),
         ("HELD", "UNCERTAIN_CALL", "reconcile stop settle"),
         ("HELD", "OBLIGATION_OPEN", "release stop settle"),

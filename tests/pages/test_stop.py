@@ -165,3 +165,19 @@ def test_nobody_else_sees_it(outsider: Member, ann: Member) -> None:
     assert outsider.client.get(url(run)).status_code == 404
     assert outsider.post(url(run), reason="Mine now.").status == 404
     assert run.run.status == RunStatus.WAITING
+
+
+def test_what_is_on_its_way_can_be_left_unawaited_and_that_calls_nothing_back(ann: Member, outside: Outside) -> None:
+    run = ready()
+    assert 'id="abort-form"' not in ann.get(url(run))
+    with in_flight(run, outside):
+        html = ann.get(url(run))
+        assert "Not wait for what is on its way?" in words(html) and "It calls nothing back" in words(html)
+        refused = ann.post(url(run), how="abort", reason=" ")
+        assert refused.status == 400 and 'id="abort-form"' in refused.html
+        assert ann.post(url(run), how="abort", reason="The title is wrong.").status == 302
+        assert (run.run.status, run.publishing.status) == (RunStatus.CANCELLED, "UNCERTAIN")
+        said = words(ann.get(url(run)))
+        assert "Nobody waited for what was on its way: it may have happened, and wants a verdict." in said
+        assert "ann.moreau had nobody wait for what was on its way: “The title is wrong.”" in said
+        assert 'id="abort-form"' not in ann.get(url(run))

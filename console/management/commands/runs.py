@@ -24,6 +24,7 @@ from runtime.services import (
     Upload,
     budget_raise,
     goal_revise,
+    run_abort,
     run_bind,
     run_end_settled,
     run_pause,
@@ -98,6 +99,7 @@ class Command(Noun):
         awaiting.add_argument("--until", type=statuses, required=True, metavar="STATUS[,STATUS]")
         awaiting.add_argument("--timeout", type=seconds, default=AWAIT_SECONDS, help="in seconds (%(default)s)")
         self._add_act("stop", self.stop, "Stop a run: nothing new is dispatched from here on.")
+        self._add_act("abort", self.abort, "Stop a run, and do not wait for what is on the wire.")
         self._add_act("pause", self.pause, "Pause a run: nothing new is dispatched until somebody resumes it.")
         resuming = self._add_act("resume", self.resume, "Try a held run again, or take back a pause.")
         resuming.add_argument(
@@ -197,6 +199,10 @@ class Command(Noun):
         outcome = run_stop(actor=asked.actor, run_id=asked["id"], reason=asked["reason"])
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
 
+    def abort(self, asked: Asked) -> Shown | Refused:
+        outcome = run_abort(actor=asked.actor, run_id=asked["id"], reason=asked["reason"])
+        return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
+
     def pause(self, asked: Asked) -> Shown | Refused:
         outcome = run_pause(actor=asked.actor, run_id=asked["id"], reason=asked["reason"])
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
@@ -266,6 +272,9 @@ def _text(run: dict[str, Any]) -> str:
             "started": f"{clock(run['created_at'])} by {run['created_by']}",
             "ended": f"{clock(run['ended_at'])} {run['end_reason']}" if run["ended_at"] else "",
             "stop": f"{stop['status']}, asked for by {stop['by']}: {stop['reason']}" if stop else "",
+            "aborted": f"{clock(stop['aborted_at'])} by {stop['aborted_by']}: {stop['abort_reason']}"
+            if stop and stop["aborted_at"]
+            else "",
             "pause": f"{pause['status']}, asked for by {pause['by']}: {pause['reason']}" if pause else "",
             "inputs": "\n".join(f"{i['name']}: {i['filename']}, {i['size']} bytes" for i in run["inputs"]),
             "waits": "\n".join(f"{w['id']} {w['status']} {w['step']}" for w in run["waits"]),

@@ -15,20 +15,23 @@ from console.pages.room import page, respond
 from console.pages.stop.forecast import Forecast
 from runs.models import Run, RunTransition
 from runs.selectors import access_run
-from runs.states import can_stop
-from runtime.services import run_stop
+from runs.states import can_abort, can_stop
+from runtime.services import run_abort, run_stop
 
 PANELS = {"stop-live": "pages/stop/live.html"}
 
 
 @page
 def stop_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
-    """The page of a stop. An accepted stop leads back to it; a refused one shows it again with the reason kept."""
+    """The page of a stop, and of an abort (`how=abort`). What was accepted leads back to it; a refused act shows it again with
+    the reason kept.
+    """
     run = access_run(actor=actor, id=id)
     reason = request.POST.get("reason", "").replace("\r\n", "\n")
+    aborts = request.POST.get("how") == "abort"
     refused = None
     if request.method == "POST":
-        outcome = run_stop(actor=actor, run_id=id, reason=reason)
+        outcome = (run_abort if aborts else run_stop)(actor=actor, run_id=id, reason=reason)
         if not isinstance(outcome, Refused):
             return redirect("stop", id=id)
         refused = outcome
@@ -36,6 +39,7 @@ def stop_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     context = {
         **_context(run, actor),
         "reason": reason,
+        "aborts": aborts,
         "refused": refusal_notice(refused, form="#stop-it") if refused else None,
     }
     return respond(request, actor, "pages/stop/page.html", context, PANELS, refused.status if refused else 200)
@@ -52,6 +56,7 @@ def _context(run: Run, actor: Actor) -> dict[str, Any]:
         "adopted_by": _adopter(run, stop.adopted_fence) if stop and stop.adopted_fence else "",
         "topic": f"run:{run.id}",
         "possible": possible,
+        "abortable": can_abort(run.status) and actor.may(Permission.STOP),
         "off": "" if actor.may(Permission.STOP) else "Stopping needs the role operator, which you do not have here.",
         "heartbeat": settings.HEARTBEAT_SECONDS,
     }
