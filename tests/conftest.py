@@ -9,6 +9,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def services(django_test_environment: None, django_db_blocker: DjangoDbBlocker) -> Iterator[test_services.Services]:
-    with test_services.running_services() as running:
-        with django_db_blocker.unblock():
-            test_services.make_template(running)
+    with ExitStack() as stack:
+        with django_db_blocker.unblock():  # the template may have to be migrated
+            running = stack.enter_context(test_services.running_services())
         yield running
 
 

@@ -1,9 +1,15 @@
-"""The PostgreSQL and the broker of one test run: started when first asked for, gone with the run."""
+"""The PostgreSQL and the broker of one test run: started when first asked for, gone with the run.
 
+A cluster with the migrated template is kept beside the runs and copied by each, as long as migrations and binaries are the same.
+"""
+
+import fcntl
+import hashlib
 import itertools
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +22,7 @@ from django.db import connections
 from psycopg import sql
 
 from console import settings_test
+from console.environment import BASE_DIR
 from console.local import postgres, valkey
 from console.local.children import Child
 from console.local.sockets import private_folder
@@ -46,13 +53,14 @@ class Services:
 
 @contextmanager
 def running_services() -> Iterator[Services]:
-    """Start both servers; stop them and remove what they wrote at the end."""
+    """Start both servers, with the migrated template; stop them and remove what they wrote at the end."""
     _remove_dead_runs(settings_test.RUN_DIR.parent)
     (settings_test.RUN_DIR / "log").mkdir(parents=True)
     private_folder(settings_test.SOCKET_DIR)
     quick = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
     bin_dir = settings.ENV.postgres_bin or postgres.embedded_bin_dir()
     cluster = postgres.Cluster(settings_test.RUN_DIR / "postgres" / "data", settings_test.SOCKET_DIR, bin_dir, quick)
+    copy_migrated(cluster)
     database = Child(cluster.program(os.environ), settings_test.RUN_DIR / "log" / "postgres.log")
     broker_program = valkey.program(settings_test.BROKER_SOCKET, os.environ)
     broker = Child(broker_program, settings_test.RUN_DIR / "log" / "valkey.log")
@@ -83,11 +91,52 @@ def using_database(name: str) -> Iterator[None]:
         entry["NAME"] = before
 
 
-def make_template(services: Services) -> None:
-    """The migrated database that every other one is cloned from."""
-    services.cluster.create_database(TEMPLATE)
-    with using_database(TEMPLATE):
-        call_command("migrate", verbosity=0, interactive=False)
+def copy_migrated(cluster: postgres.Cluster) -> None:
+    """Give a cluster without data a copy of the migrated one, which whoever needs it first makes. One at a time."""
+    runs = settings_test.RUN_DIR.parent
+    kept = runs / f"migrated-{_name_of(str(cluster.bin_dir).encode())}-{_name_of(*_what_it_is_made_of())}"
+    with (runs / "migrated.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            for outdated in runs.glob(f"{kept.name.rpartition('-')[0]}-*"):
+                shutil.rmtree(outdated)
+            _migrate(cluster)
+            _copy(cluster.data_dir, kept.with_suffix(".new"))
+            kept.with_suffix(".new").rename(kept)
+        else:
+            cluster.data_dir.parent.mkdir(parents=True)
+            _copy(kept, cluster.data_dir)
+
+
+def _what_it_is_made_of() -> Iterator[bytes]:
+    yield (BASE_DIR / "requirements-dev.lock").read_bytes()
+    yield (BASE_DIR / "console" / "settings.py").read_bytes()
+    for pattern in ("*/migrations/*.py", "*/models.py", "*/models/*.py"):
+        for path in sorted(BASE_DIR.glob(pattern)):
+            yield str(path.relative_to(BASE_DIR)).encode()
+            yield path.read_bytes()
+
+
+def _name_of(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def _copy(source: Path, target: Path) -> None:
+    """With owners and modes, on which PostgreSQL insists."""
+    subprocess.run(["cp", "--archive", "--reflink=auto", str(source), str(target)], check=True)
+
+
+def _migrate(cluster: postgres.Cluster) -> None:
+    """Make the cluster, and in it the migrated database that every other one is cloned from."""
+    database = Child(cluster.program(os.environ), settings_test.RUN_DIR / "log" / "migrate.log")
+    database.start()
+    try:
+        wait_until(cluster.answers, "PostgreSQL answers")
+        cluster.create_database(TEMPLATE)
+        with using_database(TEMPLATE):
+            call_command("migrate", verbosity=0, interactive=False)
+    finally:
+        _stop(database, signal.SIGINT)
 
 
 @contextmanager
