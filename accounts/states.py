@@ -32,6 +32,7 @@ class Permission(StrEnum):
     RELEASE = "release"
     AUDIT = "audit"
     RETAIN = "retain"
+    GOVERN = "govern"
 
 
 GRANTS: dict[Role, frozenset[Permission]] = {
@@ -45,7 +46,7 @@ GRANTS: dict[Role, frozenset[Permission]] = {
     Role.APPROVER: frozenset({Permission.READ, Permission.DECIDE, Permission.RELEASE}),
     Role.RECONCILER: frozenset({Permission.READ, Permission.RECONCILE, Permission.RELEASE}),
     Role.AUDITOR: frozenset({Permission.AUDIT}),
-    Role.GOVERNANCE: frozenset({Permission.READ, Permission.RETAIN}),
+    Role.GOVERNANCE: frozenset({Permission.READ, Permission.RETAIN, Permission.GOVERN}),
 }
 
 

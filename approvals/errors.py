@@ -64,3 +64,28 @@ class SelfApproval(Refused):
 
 class SelfWritten(SelfApproval):
     """Nothing was decided. {actor} wrote this call, and this tenant does not let its author decide."""
+
+
+class PolicyChanged(Superseded):
+    """Out of date. Nothing was decided. Policy {now} came into force after this was asked under {asked}. The run asks again."""
+
+    code = "POLICY_CHANGED"
+
+
+class PolicyInForce(Refused):
+    """Nothing was changed. Policy {version} is in force already."""
+
+    code = "POLICY_IN_FORCE"
+
+
+class PolicyMoved(Refused):
+    """Nothing was changed. Policy {now} came into force meanwhile; you were looking at {seen}. Look at the difference again."""
+
+    code = "POLICY_MOVED"
+
+
+class PolicyFaulty(Refused):
+    """Nothing was saved. The policy has {count} {faults}. The first: {place}: {said}."""
+
+    code = "POLICY_FAULTY"
+    status = 400

@@ -1,15 +1,25 @@
 """Reads of waits. `access_wait` is the only way to a wait that a user named."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import QuerySet
 
 from accounts.errors import NotFound
 from accounts.statements import fetch, stored_rows
 from accounts.states import Actor, Permission
-from approvals.models import Decision, Wait
-from approvals.statements import PAST_DEADLINE
+from approvals.models import Decision, PolicyVersion, Wait
+from approvals.policies import BUILT_IN, BUILT_IN_VERSION, Policy, read
+from approvals.statements import (
+    ASKING_ABOUT,
+    PAST_DEADLINE,
+    POLICY_NUMBER,
+    POLICY_OPEN,
+    TOOLS_ASKED_ABOUT,
+    UNDER_ANOTHER_POLICY,
+)
 from approvals.states import LIVE_WAIT, WaitStatus
 
 
@@ -69,3 +79,65 @@ def approval_expired(wait: Wait) -> bool:
 def waits_past_deadline(limit: int = 200) -> list[tuple[UUID, UUID]]:
     """(wait, run) of open waits whose deadline has passed, by the database's clock."""
     return [(wait_id, run_id) for wait_id, run_id in fetch(PAST_DEADLINE, {"limit": limit})]
+
+
+def policies_visible(actor: Actor) -> QuerySet[PolicyVersion]:
+    """The versions of the policy of the actor's tenant; none without the permission to read."""
+    if not actor.may(Permission.READ):
+        return PolicyVersion.objects.none()
+    return PolicyVersion.objects.filter(tenant_id=actor.tenant_id)
+
+
+def access_policy(*, actor: Actor, number: int) -> PolicyVersion:
+    """One version of the actor's tenant. Raises NotFound; the built-in policy (0) has no text."""
+    version = policies_visible(actor).filter(number=number).first()
+    if version is None:
+        raise NotFound
+    return version
+
+
+def policy_number(tenant_id: UUID) -> int:
+    """The number of the version that is in force; 0 is the built-in policy."""
+    found = fetch(POLICY_NUMBER, {"tenant": tenant_id})
+    return int(found[0][0]) if found else 0
+
+
+def policy_number_kept(tenant_id: UUID) -> int:
+    """The same, and it stays in force until the caller's transaction ends (ruling 35)."""
+    kept = f"{POLICY_NUMBER} FOR SHARE"
+    found = fetch(kept, {"tenant": tenant_id})
+    if not found:
+        policy_head_open(tenant_id)
+        found = fetch(kept, {"tenant": tenant_id})
+    return int(found[0][0])
+
+
+def policy_head_open(tenant_id: UUID) -> None:
+    """See to it that the row of the version in force is there to be locked. It says what holds without it."""
+    with connection.cursor() as cursor:
+        cursor.execute(POLICY_OPEN, {"tenant": tenant_id})
+
+
+@lru_cache(maxsize=256)
+def policy_of(tenant_id: UUID, number: int) -> Policy:
+    """A version, ready to be asked. A version never changes, so a process reads it once."""
+    if number == 0:
+        return BUILT_IN
+    text = PolicyVersion.objects.values_list("text", flat=True).get(tenant_id=tenant_id, number=number)
+    return Policy(number, read(text).document)
+
+
+def runs_under_another_policy(limit: int = 200) -> list[UUID]:
+    """Runs with live waits that were opened under another version than the one in force by now."""
+    return [run_id for (run_id,) in fetch(UNDER_ANOTHER_POLICY, {"limit": limit, "built_in": BUILT_IN_VERSION})]
+
+
+def tools_asked_about() -> list[tuple[str, str, str]]:
+    """(agent, tool, definition hash) of the tools that open waits are about, as they were when people were asked."""
+    return [(agent, tool, asked_hash) for agent, tool, asked_hash in fetch(TOOLS_ASKED_ABOUT, {})]
+
+
+def runs_asking_about(agent: str, tool: str, asked_hash: str, limit: int = 200) -> list[UUID]:
+    """Runs with open waits about this definition of a tool."""
+    wanted = {"agent": agent, "tool": tool, "hash": asked_hash, "limit": limit}
+    return [run_id for (run_id,) in fetch(ASKING_ABOUT, wanted)]

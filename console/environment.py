@@ -52,6 +52,7 @@ class Environment(BaseSettings):
     heartbeat_seconds: float = 5.0
     sweep_seconds: float = 2.0
     max_takeovers: int = 5
+    environment: str = ""
     wait_deadline_seconds: int = 24 * 3600
     wait_validity_seconds: int = 24 * 3600
     retry_base_seconds: float = 0.5

@@ -185,6 +185,7 @@ LEASE_TTL_SECONDS = ENV.lease_ttl_seconds
 HEARTBEAT_SECONDS = ENV.heartbeat_seconds
 SWEEP_SECONDS = ENV.sweep_seconds
 MAX_TAKEOVERS = ENV.max_takeovers
+ENVIRONMENT_NAME = ENV.environment or ("production" if ENV.production else "development")
 WAIT_DEADLINE_SECONDS = ENV.wait_deadline_seconds
 WAIT_VALIDITY_SECONDS = ENV.wait_validity_seconds
 RETRY_BASE_SECONDS = ENV.retry_base_seconds

@@ -48,6 +48,9 @@ go AS (
     WHERE %(start)s AND NOT fence.stop_requested AND NOT fence.pause_requested
       AND coalesce(%(news)s = fence.news, true) AND NOT EXISTS (SELECT FROM short))"""
 
+# For a statement in which a part before it, `allows`, says whether new work may start.
+GO_WHERE_ALLOWED = GO.removesuffix(")") + " AND EXISTS (SELECT FROM allows))"
+
 BUDGET = """
 budgeted AS (
     UPDATE runs_budget b

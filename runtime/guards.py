@@ -11,8 +11,8 @@ from uuid import UUID
 
 from accounts.selectors import still_may
 from accounts.states import Permission
-from approvals.policies import POLICY_VERSION
-from approvals.selectors import approval_expired, approval_used, decision_of
+from approvals.policies import version_name
+from approvals.selectors import approval_expired, approval_used, decision_of, policy_number_kept
 from approvals.services import decided_waits_invalidate
 from checkpoints.selectors import withdrawn_commitment
 from receipts.selectors import last_verdict
@@ -109,7 +109,7 @@ def _binding(session: Session, call: Any, wait: Any) -> Failed | None:
     tool = tool_of(session.spec, call.tool)
     if tool is None or definition_hash(tool) != wait.tool_hash:
         return _asked_afresh(RefusalKind.SUPERSEDED, wait, "the tool was changed after it was approved")
-    if wait.policy_version != POLICY_VERSION:
+    if wait.policy_version != version_name(policy_number_kept(wait.tenant_id)):
         return _asked_afresh(RefusalKind.SUPERSEDED, wait, "the policy was changed after it was approved")
     return None
 

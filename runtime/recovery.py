@@ -36,6 +36,7 @@ from runtime.conversation import answers_of, rebuild
 from runtime.ending import close_settled, held_run, lose_open_attempts, park, refuse_resume, stop, worker
 from runtime.gateways import gateway
 from runtime.heartbeat import Heartbeat
+from runtime.policy import policy_believed
 from runtime.registry import agents, manifest, price_of
 from runtime.session import Session
 
@@ -159,6 +160,7 @@ def _session(holding: Holding, heartbeat: Heartbeat, taken: ToContinue) -> Sessi
         news=taken.news,
         heard=taken.heard,
         keys=run_keys(run_id=run.id, results=[ref.call for ref in position.snapshot.results]),
+        policy=policy_believed(run.tenant_id),
         price=price_of(spec),
         timed=BudgetUnit.WALL_MS in taken.units,
     )

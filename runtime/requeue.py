@@ -6,6 +6,8 @@ from uuid import UUID, uuid4
 from django.db import transaction
 
 from approvals.selectors import wait_is_open
+from approvals.services import waits_supersede
+from checkpoints.services import head_lock
 from receipts.selectors import verdicts_on
 from runs.leases import lease_lock_any
 from runs.services import children_settle, parent_wake, run_lock, run_move
@@ -49,6 +51,23 @@ def wake_descendant(run_id: UUID, call_id: UUID) -> None:
         )
         run_move(run, RunStatus.QUEUED, cause="ANCESTOR_SETTLED", actor="system:sweep")
         hint_run(run_id=run_id)
+
+
+def supersede_waits(run_id: UUID, *, why: str, cause: str) -> None:
+    """Take back the live waits of a run that no worker holds, so that policy is asked again about their calls (ruling 35).
+
+    Called by the sweep, once what they were opened under is not what is in force any more. One that a worker takes meanwhile
+    is left to that worker: it holds an approval against the same before it uses it.
+    """
+    with transaction.atomic():
+        lease_lock_any(run_id)
+        run = run_lock(run_id)
+        if run.status not in (RunStatus.WAITING, RunStatus.HELD):
+            return
+        head_lock(run_id)
+        if waits_supersede(run=run, cause=WakeupCause.SUPERSEDED, why=why) and run.status == RunStatus.WAITING:
+            run_move(run, RunStatus.QUEUED, cause=cause, actor="system:sweep")
+            hint_run(run_id=run_id)
 
 
 def settle_children(run_id: UUID) -> None:

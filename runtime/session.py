@@ -10,6 +10,7 @@ from uuid import UUID
 from django.conf import settings
 
 from accounts.keys import new_id
+from approvals.policies import BUILT_IN, Policy
 from checkpoints.envelope import Contract, ResultRef, Snapshot
 from checkpoints.selectors import Position
 from checkpoints.services import prepare, proved
@@ -75,6 +76,7 @@ class Session:
     # How often the run had been told something when the conversation was read, and the last message of it.
     news: int
     heard: int
+    policy: Policy = BUILT_IN  # the one that this worker believes to be in force
     price: Price | None = None  # of the model, where somebody has said it
     timed: bool = False  # whether time on the wire has a cap
     asked: Asked | None = None

@@ -8,10 +8,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from approvals.statements import POLICY
+from approvals.statements import GOVERNED, POLICY
 from checkpoints.statements import OBLIGATION, SAVE, TASK_WRITE
 from receipts.statements import ASK, ASK_AGAIN, CALLS, DISPATCH, OPEN_CALL, RESULT, SEAL
-from runs.statements import ARTIFACT, BUDGET, FENCE, GO, joined, run_statement
+from runs.statements import ARTIFACT, BUDGET, FENCE, GO, GO_WHERE_ALLOWED, joined, run_statement
 from runtime.drain import draining
 
 _DONE_WHERE_GO = """
@@ -53,7 +53,8 @@ ASK_RETRY = joined(
 )
 SEAL_TURN = joined(
     FENCE,
-    GO,
+    GOVERNED,
+    GO_WHERE_ALLOWED,
     _STANDS_WHERE_HELD,
     SAVE,
     ARTIFACT,

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import connection
 
 from accounts.states import Actor
-from approvals.selectors import waits_past_deadline
+from approvals.selectors import runs_asking_about, runs_under_another_policy, tools_asked_about, waits_past_deadline
 from approvals.services import wait_expire
 from receipts.selectors import runs_held_by_lineage
 from runs.faults import reach
@@ -28,7 +28,9 @@ from runs.selectors import (
 from runs.services import sweep_failures_record
 from runs.wakeups import hint_run
 from runtime.cascade import child_end, child_pause, child_resume, child_stop
-from runtime.requeue import requeue_woken, settle_children, wake_descendant
+from runtime.registry import agents, tool_of
+from runtime.requeue import requeue_woken, settle_children, supersede_waits, wake_descendant
+from runtime.tools.registry import definition_hash
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +85,24 @@ def _expiries() -> Iterable[Unit]:
         yield Unit(run_id, partial(wait_expire, wait_id=wait_id))
 
 
+def _policies() -> Iterable[Unit]:
+    for run_id in runs_under_another_policy():
+        why = "another version of the policy came into force"
+        yield Unit(run_id, partial(supersede_waits, run_id, why=why, cause="POLICY_CHANGED"))
+
+
+def _tools() -> Iterable[Unit]:
+    """Runs that ask people about a tool which is another one by now. An agent that is not installed here is not judged."""
+    for agent_key, key, asked_hash in tools_asked_about():
+        agent = agents().get(agent_key)
+        tool = tool_of(agent.spec, key) if agent else None
+        if agent is None or (tool is not None and definition_hash(tool) == asked_hash):
+            continue
+        why = f"the tool {key} was changed after this was asked"
+        for run_id in runs_asking_about(agent_key, key, asked_hash):
+            yield Unit(run_id, partial(supersede_waits, run_id, why=why, cause="TOOL_CHANGED"))
+
+
 def _wakeups() -> Iterable[Unit]:
     for run_id in runs_with_unheard_wakeups():
         yield Unit(run_id, partial(requeue_woken, run_id))
@@ -118,6 +138,8 @@ def _parents() -> Iterable[Unit]:
 
 STEPS: dict[str, Callable[[], Iterable[Unit]]] = {
     "expire": _expiries,
+    "policy": _policies,
+    "tools": _tools,
     "lineage": _descendants,
     "cascade": _cascades,
     "parents": _parents,

@@ -99,6 +99,11 @@ class Wait(models.Model):
             models.Index(fields=["tenant", "deadline"], condition=Q(status="OPEN"), name="wait_open"),
             models.Index(fields=["deadline"], condition=Q(status="OPEN"), name="wait_due"),
             models.Index(fields=["run"], condition=Q(status__in=sorted(LIVE_WAIT)), name="wait_live"),
+            models.Index(
+                fields=["tenant", "policy_version"],
+                condition=Q(status__in=sorted(LIVE_WAIT)),
+                name="wait_by_policy",
+            ),
         ]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=WAIT_MOVES),

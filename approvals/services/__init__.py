@@ -1,4 +1,4 @@
-"""Writes of the approvals app, by noun: the wait, and the decision."""
+"""Writes of the approvals app, by noun: the policy, the wait, and the decision."""
 
 from approvals.services.decide import (
     Decided,
@@ -7,6 +7,14 @@ from approvals.services.decide import (
     arguments_intact,
     decision_refusal,
     wait_reject_for_another,
+)
+from approvals.services.policy import (
+    PolicyActivated,
+    PolicySaved,
+    fault_facts,
+    faults_refusal,
+    policy_activate,
+    policy_save,
 )
 from approvals.services.wait import (
     call_waits_invalidate,
@@ -24,12 +32,18 @@ from approvals.services.wait import (
 
 __all__ = [
     "Decided",
+    "PolicyActivated",
+    "PolicySaved",
     "Seen",
     "approval_decide",
     "arguments_intact",
     "call_waits_invalidate",
     "decided_waits_invalidate",
     "decision_refusal",
+    "fault_facts",
+    "faults_refusal",
+    "policy_activate",
+    "policy_save",
     "ruling_record",
     "wait_consume",
     "wait_expire",

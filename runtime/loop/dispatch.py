@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from approvals.policies import Ruling
+from approvals.selectors import policy_number_kept
 from approvals.services import ruling_record, wait_consume, wait_refuse
 from checkpoints.envelope import withheld
 from checkpoints.services import SaveRefused, conflict
@@ -82,7 +83,7 @@ def dispatch_first(
             if lease_lock(session.holding) is None:
                 raise LeaseLost
             failed = _guarded(session, going)
-            if failed is not None:
+            if failed is not None or not _governed(session, going):
                 raise _NotSent(failed=failed)
             _consume(session, going, not_going)
             prepare_effects(session, [(each.call, *bind) for each, bind in zip(going, bound, strict=True)])
@@ -115,6 +116,13 @@ def _guarded(session: Session, going: Sequence[Going]) -> guards.Failed | None:
             for each in going
         ]
     )
+
+
+def _governed(session: Session, going: Sequence[Going]) -> bool:
+    """Whether the policy that lets calls with an effect go is the one in force, and stays so until the commit (ruling 35)."""
+    if all(each.ruling is None or each.call.effect_class == EffectClass.READ_ONLY for each in going):
+        return True
+    return policy_number_kept(session.run.tenant_id) == session.policy.number
 
 
 def _first(failures: Sequence[guards.Failed | None]) -> guards.Failed | None:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from approvals.policies import Ruling, rule_on
+from approvals.policies import Ruling
+from approvals.selectors import policy_number_kept
 from approvals.services import ruling_record, wait_open
 from approvals.states import PolicyOutcome
 from checkpoints.services import SaveRefused, head_lock, saved, snapshot_save
@@ -22,7 +23,7 @@ from runtime.loop.dispatch import Going, dispatch_first, prepare_effects
 from runtime.loop.lineage import ClaimedElsewhere, claimed_elsewhere, is_held_elsewhere
 from runtime.loop.think import think
 from runtime.loop.unsaved import catch_up, record_unbindable, refuse_unbindable
-from runtime.registry import tool_of
+from runtime.policy import policy_read, rule_on
 from runtime.session import Session
 
 # Wakeups that ask for a fresh look at the policy; the commit that opens the fresh waits consumes them (ruling 30).
@@ -80,7 +81,8 @@ def _by_policy(session: Session, calls: Sequence[Any]) -> bool:
     """What is denied is closed first, then what is allowed goes side by side, and only when that has come back the people
     are asked about the rest, all at one revision (T21, ruling 8).
     """
-    ruled = [(call, _rule(session, call)) for call in calls]
+    session.policy = policy_read(session.run.tenant_id)
+    ruled = [(call, rule_on(session, call)) for call in calls]
     denied = [(call, ruling) for call, ruling in ruled if ruling.outcome == PolicyOutcome.DENY]
     if denied:
         return _deny(session, denied)
@@ -90,16 +92,6 @@ def _by_policy(session: Session, calls: Sequence[Any]) -> bool:
             session, [Going(call, f"policy:{ruling.version}", ruling=ruling) for call, ruling in allowed]
         )
     return _ask_people(session, ruled)
-
-
-def _rule(session: Session, call: Any) -> Ruling:
-    tool = tool_of(session.spec, call.tool)
-    return rule_on(
-        tool_known=tool is not None,
-        effect_class=call.effect_class,
-        local=tool is not None and tool.local,
-        forbidden_by=session.snapshot.contract.forbids(tool=call.tool, effect_class=call.effect_class),
-    )
 
 
 def _deny(session: Session, denied: Sequence[Ruled]) -> bool:
@@ -123,11 +115,15 @@ def _ask_people(session: Session, ruled: Sequence[Ruled]) -> bool:
 
 
 def _open_waits(session: Session, ruled: Sequence[Ruled]) -> bool:
-    """One commit: head AWAITING_APPROVAL unless it is, a wait for each call bound to it, run WAITING, lease free."""
+    """One commit: head AWAITING_APPROVAL unless it is, a wait for each call bound to it, run WAITING, lease free.
+
+    Where another policy has come into force since these calls were ruled on, nothing is written and it is asked.
+    """
     bound = [bound_tool(session, call) for call, _ in ruled]
     with held_run(session.holding) as (run, stopping):
         failed = guards.ground(session)
-        if not stopping and failed is None:
+        governed = policy_number_kept(run.tenant_id) == session.policy.number
+        if not stopping and failed is None and governed:
             head_lock(run.id)
             prepare_effects(session, [(call, *bind) for (call, _), bind in zip(ruled, bound, strict=True)])
             _head_awaits_approval(session)
@@ -148,6 +144,8 @@ def _open_waits(session: Session, ruled: Sequence[Ruled]) -> bool:
         stop(session.holding)
     elif failed is not None:
         guards.hold(session, failed)
+    elif not governed:
+        return True
     else:
         for call, _ in ruled:
             session.trace("wait_opened", call.id, args_digest=call.args_digest)

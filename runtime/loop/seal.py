@@ -7,7 +7,7 @@ from uuid import UUID
 
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
-from approvals.policies import POLICY_VERSION, Ruling, rule_on
+from approvals.policies import Ruling
 from approvals.states import PolicyOutcome
 from checkpoints.envelope import Snapshot
 from checkpoints.statements import Prepared, save_params
@@ -31,21 +31,24 @@ from runtime.loop.budget import (
     tool_reserve,
 )
 from runtime.loop.lineage import dispositions
+from runtime.policy import rule_on_new
 from runtime.saving import not_written
 from runtime.session import Asked, Sending, Session
 from runtime.statements import SEAL_ALONE, SEAL_TURN, write
 
+Rulings = dict[UUID, Ruling]
+
 
 def seal(session: Session, asked: Asked, turn: ModelTurn, answer: Asking) -> bool:
     """One commit: the sealed turn, its proposals, the decision and, where policy asks nobody, the first dispatch."""
-    bound = _authorise(session, _bound(session, turn))
+    bound, rulings = _authorise(session, _bound(session, turn))
     barrier = tuple(item.call.id for item in bound if item.call)
     drafts = [
         (session.next_snapshot(phase, node=node, turn_no=asked.turn_no, barrier=barrier), go)
         for phase, node, go in _options(bound)
     ]
     prepared = _prepared(session, drafts)
-    params = _params(session, asked, turn, answer, bound, prepared)
+    params = _params(session, asked, turn, answer, bound, prepared, rulings)
     written = write(SEAL_TURN if prepared else SEAL_ALONE, params)
     if not written.done:
         raise not_written(written, prepared[0]) if prepared else LeaseLost
@@ -73,7 +76,7 @@ def seal_in_hand(session: Session) -> None:
     if answer.turn is None:
         return
     bound = _bound(session, answer.turn)
-    params = _params(session, asked, answer.turn, answer, bound, [])
+    params = _params(session, asked, answer.turn, answer, bound, [], {})
     with held_run(session.holding):
         turn = open_turn(run_id=session.run.id)
         if turn is None or (turn.id, turn.status, turn.attempts) != (
@@ -100,36 +103,29 @@ def _bound(session: Session, turn: ModelTurn) -> list[Bound]:
     return dispositions(session, bound)
 
 
-def _authorise(session: Session, bound: list[Bound]) -> list[Bound]:
+def _authorise(session: Session, bound: list[Bound]) -> tuple[list[Bound], Rulings]:
     """Mark the turn's new calls for dispatch in the same commit: those that policy asks nobody about, if they only read.
+    With them what it said of each.
 
     A call with an effect takes a claim first, in a transaction of its own (ADR 0006). Where policy lets one go, all of
     them go together from there.
     """
-    ruled = [_rule(session, tool) for _, tool in _new(bound)]
-    allowed = [
-        (call, tool)
-        for (call, tool), ruling in zip(_new(bound), ruled, strict=True)
-        if ruling.outcome == PolicyOutcome.ALLOW
-    ]
-    denied = any(ruling.outcome == PolicyOutcome.DENY for ruling in ruled)
+    rulings = {call.id: rule_on_new(session, call, tool) for call, tool in _new(bound)}
+    allowed = [(call, tool) for call, tool in _new(bound) if rulings[call.id].outcome == PolicyOutcome.ALLOW]
+    denied = any(ruling.outcome == PolicyOutcome.DENY for ruling in rulings.values())
     if denied or any(tool.effect_class != EffectClass.READ_ONLY for _, tool in allowed):
-        return bound
+        return bound, rulings
     going = {call.id for call, _ in allowed}
-    return [_sent(item) if item.call and item.call.id in going else item for item in bound]
-
-
-def _rule(session: Session, tool: Tool) -> Ruling:
-    forbidden_by = session.snapshot.contract.forbids(tool=tool.key, effect_class=tool.effect_class)
-    return rule_on(tool_known=True, effect_class=tool.effect_class, local=tool.local, forbidden_by=forbidden_by)
+    word = f"policy:{session.policy.version}"
+    return [_sent(item, word) if item.call and item.call.id in going else item for item in bound], rulings
 
 
 def _new(bound: list[Bound]) -> list[tuple[NewCall, Tool]]:
     return [(item.call, item.tool) for item in bound if item.call is not None and item.tool is not None]
 
 
-def _sent(item: Bound) -> Bound:
-    call = replace(item.call, send=True, authorised_by=f"policy:{POLICY_VERSION}") if item.call else None
+def _sent(item: Bound, word: str) -> Bound:
+    call = replace(item.call, send=True, authorised_by=word) if item.call else None
     return replace(item, call=call)
 
 
@@ -156,7 +152,13 @@ def _prepared(session: Session, drafts: list[tuple[Snapshot, bool | None]]) -> l
 
 
 def _params(
-    session: Session, asked: Asked, turn: ModelTurn, answer: Asking, bound: list[Bound], prepared: list[Prepared]
+    session: Session,
+    asked: Asked,
+    turn: ModelTurn,
+    answer: Asking,
+    bound: list[Bound],
+    prepared: list[Prepared],
+    rulings: Rulings,
 ) -> dict[str, Any]:
     """Everything that the statement of a seal takes."""
     calls = [item.call for item in bound if item.call]
@@ -166,7 +168,7 @@ def _params(
         **_save_params(session, prepared),
         **_turn_params(session, asked, turn, answer.body),
         **call_params(calls, [item.proposal for item in bound], key_id=session.key_id),
-        **_policy_params(bound),
+        **_policy_params(session, bound, rulings),
         **purse.params(),
     }
 
@@ -192,13 +194,14 @@ def _turn_params(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -
     }
 
 
-def _policy_params(bound: list[Bound]) -> dict[str, Any]:
-    rows = []
-    for item in bound:
-        if item.call and item.call.send:
-            ruling = rule_on(tool_known=True, effect_class=item.call.effect_class, local=False)
-            rows.append({"id": str(new_id()), "call": str(item.call.id), "rule": ruling.rule})
-    return {"policy_version": POLICY_VERSION, "policy": json.dumps(rows)}
+def _policy_params(session: Session, bound: list[Bound], rulings: Rulings) -> dict[str, Any]:
+    rows = [
+        {"id": str(new_id()), "call": str(item.call.id), "rule": rulings[item.call.id].rule}
+        for item in bound
+        if item.call and item.call.send
+    ]
+    policy = session.policy
+    return {"policy_version": policy.version, "policy_number": policy.number, "policy": json.dumps(rows)}
 
 
 def _purse(session: Session, asked: Asked, used: Amounts, bound: list[Bound]) -> Purse:

@@ -17,7 +17,7 @@ from accounts.selectors import current_data_key, sealed_body
 from accounts.services import member_set, tenant_create
 from accounts.states import Role
 from approvals.models import Wait
-from approvals.policies import POLICY_VERSION, Ruling
+from approvals.policies import BUILT_IN_VERSION, Ruling
 from approvals.services import wait_open
 from approvals.states import PolicyOutcome
 from checkpoints.envelope import ResultRef, Snapshot
@@ -270,7 +270,8 @@ class Worker:
                 "kept_sha256": digest(body),
                 "kept_size": len(body),
                 "kept_body": sealed_body(key_id=self.key_id, plain=body),
-                "policy_version": POLICY_VERSION,
+                "policy_version": BUILT_IN_VERSION,
+                "policy_number": 0,
                 "policy": json.dumps(policy),
             }
         )

@@ -12,8 +12,10 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from accounts.models import Tenant
 from approvals.models import Wait
+from approvals.selectors import policy_of
 from runs import faults, wakeups
 from runtime.loop import drive
+from runtime.policy import IN_FORCE
 from runtime.registry import agents
 from tests.agents import AGENTS, SCRIPT, calls, done
 from tests.engine.engine import At, Engine, open_wait, people
@@ -51,6 +53,8 @@ def made_engine(tenant: Tenant) -> Iterator[Engine]:
     """An engine on the database that Django points at. Hints are noted and go nowhere."""
     with override_settings(**ENGINE_SETTINGS), pytest.MonkeyPatch.context() as patch:
         agents.cache_clear()
+        policy_of.cache_clear()
+        IN_FORCE.clear()
         SCRIPT.clear()
         engine = Engine(tenant)
 

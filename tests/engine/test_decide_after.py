@@ -1,7 +1,6 @@
 """What a decision leads to, and what makes an approval void before it is used."""
 
 from dataclasses import replace
-from importlib import import_module
 from uuid import UUID
 
 import pytest
@@ -25,6 +24,7 @@ from tests.engine.engine import (
     run_now,
     sql,
 )
+from tests.engine.governed import govern, rule
 
 ROUNDS = 20
 
@@ -116,11 +116,9 @@ def test_an_approval_that_lapses_between_check_and_commit_is_not_used(engine: En
     assert_asked_again(wait.run_id, wait, "AUTHORITY")
 
 
-def test_an_approval_under_another_policy_is_asked_for_again(
-    engine: Engine, wait: Wait, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_approval_under_another_policy_is_asked_for_again(engine: Engine, wait: Wait) -> None:
     engine.decide(wait)
-    monkeypatch.setattr(import_module("runtime.guards"), "POLICY_VERSION", "builtin-2")
+    govern(engine, rule("ask as before", "ask", tools=["once"]))
     drive(wait.run_id)
     assert_asked_again(wait.run_id, wait, "SUPERSEDED")
 

@@ -1,13 +1,10 @@
 """What the loop makes of a turn: proposals in order, refused, repeated, and turns that never end."""
 
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from approvals.policies import Ruling, rule_on
-from approvals.states import PolicyOutcome
 from receipts.models import Attempt, Claim, Effect, ModelCall, Proposal, Result, ToolCall
 from runs.models import Budget, RunTransition
 from runtime.contracts import (
@@ -34,6 +31,7 @@ from tests.engine.engine import (
     sql,
     watch_requests,
 )
+from tests.engine.governed import govern, rule
 
 
 def dispositions(turn_no: int = 1) -> list[str]:
@@ -179,14 +177,8 @@ def test_arguments_keep_their_types_also_in_another_worker(engine: Engine, at_po
     assert "day: Input should be a valid date" in refusals(2)[0]
 
 
-def test_a_call_that_policy_denies_is_not_sent_and_the_next_one_is(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def deny_notes(*, effect_class: str, local: bool, **known: Any) -> Ruling:
-        denied = Ruling(PolicyOutcome.DENY, "Rule 0: no notes today.")
-        return denied if local else rule_on(effect_class=effect_class, local=local, **known)
-
-    monkeypatch.setattr(import_module("runtime.loop.route"), "rule_on", deny_notes)
+def test_a_call_that_policy_denies_is_not_sent_and_the_next_one_is(engine: Engine) -> None:
+    govern(engine, rule("no notes today", "deny", tools=["note"]))
     run_id = engine.run(calls(("note", "n"), ("look", "a")), calls(("note", "n")))
     first, second = ToolCall.objects.filter(tool="note").order_by("ordinal")
     assert (first.status, second.status, SCRIPT.labels("note")) == ("DENIED", "DENIED", [])

@@ -6,7 +6,6 @@ Every case is a run whose call was approved. Its ground is spoiled as the guard 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import pairwise
 from typing import Any
 from uuid import UUID, uuid4
@@ -44,6 +43,7 @@ from tests.engine.engine import (
     sql,
     sql_past_triggers,
 )
+from tests.engine.governed import govern, rule
 from tests.engine.races import Aside
 from tests.engine.test_commitments import refusals, withdraw
 from tests.engine.test_envelope import change_note
@@ -125,7 +125,7 @@ def lose_a_result(ground: Ground) -> None:
 
 
 def change_the_policy(ground: Ground) -> None:
-    ground.patch.setattr(import_module("runtime.guards"), "POLICY_VERSION", "builtin-2")
+    govern(ground.engine, rule("ask as before", "ask", effects=["NON_IDEMPOTENT"]))
 
 
 def demote_the_starter(ground: Ground) -> None:

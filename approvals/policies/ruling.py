@@ -1,10 +1,11 @@
-"""Who must be asked before a call. Pure Python. One built-in policy: whatever leaves a mark outside needs a person."""
+"""What a policy says about one call, and what it asks of the people who decide. Pure Python."""
 
 from dataclasses import dataclass
 
 from approvals.states import OnDeadline, PolicyOutcome, Risk
 
-POLICY_VERSION = "builtin-1"
+BUILT_IN_VERSION = "builtin-1"
+RULE_LIMIT = 400
 
 
 @dataclass(frozen=True)
@@ -39,25 +40,19 @@ class Ruling:
     outcome: PolicyOutcome
     rule: str
     demand: Demand = Demand()
-    version: str = POLICY_VERSION
+    version: str = BUILT_IN_VERSION
+    # Whether a standing grant may stand for the person that is asked.
+    grants: bool = True
 
 
-RULE_LIMIT = 400
-
-
-def rule_on(*, tool_known: bool, effect_class: str, local: bool, forbidden_by: str = "") -> Ruling:
-    """Rule on one call by what its tool declares and what the run carries. An undeclared tool is denied, and so is what
-    a constraint of the run forbids, in whose words `forbidden_by` says it.
+def rule_built_in(*, effect_class: str, local: bool, version: str, said: str = "") -> Ruling:
+    """What holds where a tenant has said nothing else: what only reads goes, what leaves a mark outside needs a person.
+    `said` is put before it.
     """
-    if forbidden_by:
-        return Ruling(PolicyOutcome.DENY, f"Rule 0: the run accepted the constraint “{forbidden_by[:RULE_LIMIT]}”.")
-    if not tool_known:
-        return Ruling(PolicyOutcome.DENY, "Rule 1: the tool is not part of this agent's version.")
     if effect_class == "READ_ONLY":
-        return Ruling(PolicyOutcome.ALLOW, "Rule 2: it only reads.")
+        return Ruling(PolicyOutcome.ALLOW, f"{said}Rule 2: it only reads.", version=version)
     if local:
-        return Ruling(PolicyOutcome.ALLOW, "Rule 3: its only effect is inside this console.")
-    return Ruling(
-        PolicyOutcome.REQUIRE_APPROVAL,
-        f"Rule 4: it leaves a mark outside this system and its effect class is {effect_class}.",
-    )
+        words = f"{said}Rule 3: its only effect is inside this console."
+        return Ruling(PolicyOutcome.ALLOW, words, version=version)
+    words = f"{said}Rule 4: it leaves a mark outside this system and its effect class is {effect_class}."
+    return Ruling(PolicyOutcome.REQUIRE_APPROVAL, words, version=version)
