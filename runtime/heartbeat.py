@@ -15,8 +15,15 @@ from runs.leases import lease_renew
 from runs.states import Holding
 
 STEP_MARGIN_SECONDS = 30.0
+# The clock that goes on while a machine is suspended: on Linux that is not the one of time.monotonic().
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 logger = logging.getLogger(__name__)
+
+
+def _seconds() -> float:
+    """Seconds since some moment, time that this machine slept through included."""
+    return time.clock_gettime(_CLOCK)
 
 
 class Heartbeat:
@@ -27,7 +34,7 @@ class Heartbeat:
         self.lost = False
         self._adopt_stop = adopt_stop
         self._adopted = False
-        self._renewed_at = time.monotonic()
+        self._renewed_at = _seconds()
         self._deadline = self._renewed_at + STEP_MARGIN_SECONDS
         self._closed = threading.Event()
         self._stop_seen = threading.Event()
@@ -48,19 +55,19 @@ class Heartbeat:
 
     def allow(self, seconds: float) -> None:
         """Let the next step last this long; a worker that hangs longer is not renewed any more."""
-        self._deadline = time.monotonic() + seconds + STEP_MARGIN_SECONDS
+        self._deadline = _seconds() + seconds + STEP_MARGIN_SECONDS
 
     def prove_held(self) -> None:
         """Raise LeaseLost if the lease may have expired: a worker that was frozen sends nothing when it wakes up.
 
         Called right before something is sent. By this machine's clock, so it can only spare a request; the fence decides.
         """
-        if self.lost or time.monotonic() - self._renewed_at >= settings.LEASE_TTL_SECONDS:
+        if self.lost or _seconds() - self._renewed_at >= settings.LEASE_TTL_SECONDS:
             raise LeaseLost
 
     def seconds_left(self) -> float:
         """How long the lease lasts at least since it was renewed last, by this machine's clock."""
-        left: float = self._renewed_at + settings.LEASE_TTL_SECONDS - time.monotonic()
+        left: float = self._renewed_at + settings.LEASE_TTL_SECONDS - _seconds()
         return left
 
     def pause(self, seconds: float) -> None:
@@ -69,7 +76,7 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._closed.wait(settings.HEARTBEAT_SECONDS):
-            if time.monotonic() > self._deadline:
+            if _seconds() > self._deadline:
                 self.lost = True
                 break
             try:
@@ -82,7 +89,7 @@ class Heartbeat:
         connection.close()
 
     def _beat(self) -> None:
-        asked_at = time.monotonic()
+        asked_at = _seconds()
         held, stopping = lease_renew(self.holding)
         if held:
             self._renewed_at = asked_at

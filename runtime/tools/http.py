@@ -1,10 +1,12 @@
 """One HTTP request of a tool, and what its answer proves. No retries, no redirects, no proxies of the surroundings."""
 
 import json
-import time
+import socket
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -66,30 +68,68 @@ def send(
     if authorization is not None:
         headers["Authorization"] = authorization
     url = context.outside_url.rstrip("/") + path
-    deadline = time.monotonic() + context.timeout_seconds
+    limit = _Limit(context.timeout_seconds)
     try:
         with (
+            limit,
             httpx.Client(timeout=context.timeout_seconds, trust_env=False, follow_redirects=False) as client,
             client.stream(
-                method, url, params=params, content=body, headers=headers, extensions={"trace": _seams(context)}
+                method, url, params=params, content=body, headers=headers, extensions={"trace": _seams(context, limit)}
             ) as response,
         ):
-            return Answer(response.status_code, _read(response, deadline), retry_after(response.headers))
+            return Answer(response.status_code, _read(response), retry_after(response.headers))
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise ToolRetryable(f"No connection to {url}: {error}. Nothing was sent.") from error
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise ToolFailed(f"{url} is not an address: {error}. Nothing was sent.") from error
-    except httpx.TimeoutException as error:
-        raise ToolUnknown(f"Sent, but no answer within {context.timeout_seconds:g} s.") from error
     except httpx.HTTPError as error:
+        if limit.passed or isinstance(error, httpx.TimeoutException):
+            raise ToolUnknown(f"Sent, but no complete answer within {context.timeout_seconds:g} s.") from error
         raise ToolUnknown(f"Sent, but the connection ended without an answer ({type(error).__name__}).") from error
 
 
-def _seams(context: ToolContext) -> Callable[[str, object], None]:
+class _Limit:
+    """Ends a connection when the time for the whole answer is over: a timeout of the client starts anew with every piece.
+
+    What has arrived until then can still be read. So a process that was frozen with a complete answer at hand knows what
+    happened, however late it is (T38).
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.passed = False
+        self._connection: socket.socket | None = None
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+
+    def holds_for(self, connection: socket.socket) -> None:
+        """The connection that is open now; TLS puts another one in its place."""
+        self._connection = connection
+        if self.passed:
+            self._end()
+
+    def _end(self) -> None:
+        self.passed = True
+        if self._connection is not None:
+            with suppress(OSError):  # it has ended by itself
+                socket.socket.shutdown(
+                    self._connection, socket.SHUT_RDWR
+                )  # as of a plain one: TLS would drop what it holds
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+
+def _seams(context: ToolContext, limit: _Limit) -> Callable[[str, dict[str, Any]], None]:
     """What is asked and told between opening a connection and the answer."""
 
-    def seam(event: str, _: object) -> None:
-        if event == "http11.send_request_headers.started":
+    def seam(event: str, info: dict[str, Any]) -> None:
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            limit.holds_for(info["return_value"].get_extra_info("socket"))
+        elif event == "http11.send_request_headers.started":
             reach("before_send")
             context.about_to_send()
         elif event == "http11.send_request_body.complete":
@@ -98,15 +138,13 @@ def _seams(context: ToolContext) -> Callable[[str, object], None]:
     return seam
 
 
-def _read(response: httpx.Response, deadline: float) -> bytes:
-    """The body. The time limit holds for all of it, since a timeout of the client starts anew with every piece."""
+def _read(response: httpx.Response) -> bytes:
+    """The whole body. Raises ToolUnknown if it is too long."""
     body = bytearray()
     for piece in response.iter_bytes():
         body += piece
         if len(body) > MAX_ANSWER_BYTES:
             raise ToolUnknown(f"The answer is longer than {MAX_ANSWER_BYTES} bytes.")
-        if time.monotonic() > deadline:
-            raise ToolUnknown("The answer was not complete within the time limit.")
     return bytes(body)
 
 

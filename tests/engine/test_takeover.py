@@ -348,13 +348,13 @@ def test_a_run_whose_stored_facts_were_changed_is_held_and_can_be_tried_again(en
 
 
 def test_the_fence_is_proved_before_a_request_is_sent(engine: Engine, settings: Settings, monkeypatch: Any) -> None:
-    """A worker that was frozen before it sent sends nothing when it wakes up."""
+    """A worker that was frozen before it sent, or whose machine slept, sends nothing when it wakes up."""
     settings.HEARTBEAT_SECONDS = 600
     SCRIPT.tell(calls(("look", "a")))
     run_id = engine.start()
     clock = import_module("runtime.heartbeat").time
-    later = clock.monotonic() + 10 * settings.LEASE_TTL_SECONDS
-    at = {"after_attempt_commit": lambda: monkeypatch.setattr(clock, "monotonic", lambda: later)}
+    later = clock.clock_gettime(clock.CLOCK_BOOTTIME) + 10 * settings.LEASE_TTL_SECONDS
+    at = {"after_attempt_commit": lambda: monkeypatch.setattr(clock, "clock_gettime", lambda _: later)}
     monkeypatch.setattr(import_module("runtime.loop.act"), "reach", lambda point, _="": at.get(point, lambda: None)())
     drive(run_id)
     assert (SCRIPT.sent, run_now(run_id).status) == ([], "RUNNING")

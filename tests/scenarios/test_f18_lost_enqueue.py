@@ -11,14 +11,17 @@ import pytest
 from accounts.models import Membership
 from accounts.services import token_create
 from approvals.models import Wait
+from console import settings_test
+from console.local.readiness import workers_answer
 from tests.scenarios.records import Records
-from tests.scenarios.world import APPROVER, World
+from tests.scenarios.world import APPROVER, POOL, World
 from tests.services import Services
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
 POST = "publish_report"
+BROKER_LOST = "Connection to broker lost"
 
 
 @pytest.fixture
@@ -81,6 +84,31 @@ def test_a_decision_is_accepted_while_the_broker_is_dead(world: World, dead_brok
     dead_broker.start_broker()
     world.wait_status(run_id, "COMPLETED")
     assert world.executions(Records(run_id).call(POST)) == 1
+
+
+def test_a_worker_with_a_call_on_the_wire_outlives_the_broker(world: World, dead_broker: Services) -> None:
+    run_id, wait = world.run_to_wait()
+    world.tell_outside(mode="hang", times=1)
+    world.approve(wait)
+    world.wait_held("wiki")
+    lost = [worker.log().count(BROKER_LOST) for worker in world.workers]
+    kill_broker(dead_broker)
+    wait_until(
+        lambda: all(worker.log().count(BROKER_LOST) > n for worker, n in zip(world.workers, lost, strict=True)),
+        "the workers notice",
+    )
+    dead_broker.start_broker()
+    wait_until(lambda: workers_answer(settings_test.CELERY_BROKER_URL, world.nodes), "the workers are back", seconds=60)
+
+    world.tell_outside(mode="ok")  # the call answers, and its hint can't be acknowledged to the broker that brought it
+    world.wait_status(run_id, "COMPLETED")
+    call = Records(run_id).call(POST)
+    assert Records(run_id).tries(call) == [("OK", 2, "person:operator")]
+    assert world.executions(call) == 1
+    before, _ = world.deliveries()
+    world.deliver(run_id, 4 * POOL)
+    wait_until(lambda: world.deliveries()[0] >= before + 4 * POOL, "every pool process takes hints")
+    assert not any(worker.child.has_ended() for worker in world.workers)
 
 
 @pytest.mark.matrix

@@ -3,8 +3,9 @@
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from runtime.tools.finish import FINISH
 from runtime.tools.registry import TOOLS, definition_hash, tool_spec
 from tests.unit.agent_runs import InMemoryRun
 from tests.unit.outside_world import OutsideWorld, outside_world
+from tests.waiting import wait_until
 
 PUBLISH = {"channel": "wiki", "report_version": 2, "title": "LARCH / MAPLE overlap", "summary": "They share a holding."}
 DRAFT = {"version": 1, "title": "LARCH / MAPLE overlap", "summary": "They share a holding."}
@@ -227,7 +229,14 @@ def answering(answer: bytes) -> Iterator[str]:
                 received += self.request.recv(65536)
             self.request.sendall(answer)
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+    with serving(Handler) as address:
+        yield address
+
+
+@contextmanager
+def serving(handler: type[socketserver.BaseRequestHandler]) -> Iterator[str]:
+    """A server on a free port; its address."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -264,6 +273,41 @@ def test_strange_answers(answer: bytes, posting: type[Exception], reading: type[
         for tool, arguments, error in (("publish_report", PUBLISH, posting), ("fetch_reference", {}, reading)):
             with pytest.raises(error):
                 TOOLS[tool].run(run.context(timeout_seconds=2), run.complete(tool, **arguments))
+
+
+def test_an_answer_that_comes_in_drops_is_given_up_in_time() -> None:
+    """A timeout of the client starts anew with every byte, and in the head of an answer nobody looked at the clock."""
+    given_up = threading.Event()
+
+    class Dripping(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(b"HTTP/1.1 200 OK\r\nX-Drop: ")
+            with suppress(OSError):
+                while not given_up.wait(0.05):
+                    self.request.sendall(b".")
+
+    with serving(Dripping) as address:
+        run = InMemoryRun(address).prepare()
+        with pytest.raises(ToolUnknown, match=r"no complete answer within 0\.5 s"):
+            TOOLS["publish_report"].run(run.context(timeout_seconds=0.5), run.complete("publish_report", **PUBLISH))
+        given_up.set()
+
+
+def test_an_answer_that_is_there_whole_is_read_however_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that was frozen after it had sent knows what happened when it wakes up (T38)."""
+    frozen_until = time.monotonic() + 0.6
+
+    def frozen(point: str) -> None:
+        if point == "after_send":
+            wait_until(lambda: time.monotonic() > frozen_until, "the process is let go")
+
+    monkeypatch.setattr("runtime.tools.http.reach", frozen)
+    with answering(http("200 OK", b'{"id": "post-1", "page": "x", "executions": 1}')) as address:
+        run = InMemoryRun(address).prepare()
+        args = run.complete("publish_report", **PUBLISH)
+        outcome = TOOLS["publish_report"].run(run.context(timeout_seconds=0.3), args)
+    assert outcome.external_ref == "post-1"
 
 
 # ── looking a key up ─────────────────────────────────────────────────────────
