@@ -45,9 +45,9 @@ class Saver:
         draft = self.session.next_snapshot(Phase.READY_TO_DECIDE, node="think")
         draft = draft.model_copy(update={"results": self.refs, "contract": self.contract})
         now = self.session.position
-        prepared = proved(prepare(Candidate(draft, Trigger.CURSOR, None, now.snapshot, self.writes, base=now.parts)))
+        prepared = proved(prepare(Candidate(draft, Trigger.CURSOR, now.snapshot, self.writes, base=now.parts)))
         self.session.in_flight.append(prepared)
-        params = fence_params(self.holding) | save_params([prepared], key_id=self.key_id) | Purse().params()
+        params = fence_params(self.holding) | save_params(prepared, key_id=self.key_id) | Purse().params()
         if run_statement(_SAVE_ALONE, params | {"news": None, "start": True}) != (1,):
             raise RuntimeError("nothing was saved")
         self.session.moved(prepared.candidate.snapshot, prepared.digest)

@@ -1,6 +1,5 @@
 """The checkpoints app's parts of a worker's step: move the head by one and store the revision."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -13,50 +12,39 @@ from checkpoints.models import Checkpoint
 from checkpoints.states import Encoding, Trigger
 from runs.statements import joined
 
-_CANDIDATE = """
-candidate AS (
-    SELECT c.phase, c.node, c.reason, c.save_id, c.digest, c.encoding, c.body, c.bytes
-    FROM unnest(%(ck_go)s::boolean[], %(ck_phase)s::text[], %(ck_node)s::text[],
-                %(ck_trigger)s::text[], %(ck_save)s::uuid[], %(ck_digest)s::text[],
-                %(ck_encoding)s::text[], %(ck_body)s::bytea[], %(ck_bytes)s::bigint[])
-         AS c(go, phase, node, reason, save_id, digest, encoding, body, bytes)
-    WHERE c.go IS NULL OR c.go = EXISTS (SELECT FROM go))"""
-
 _HEAD_MOVED = """
 head AS (
     UPDATE checkpoints_head h
-    SET revision = %(ck_revision)s, digest = candidate.digest, phase = candidate.phase, trigger = candidate.reason
-    FROM stands, candidate
+    SET revision = %(ck_revision)s, digest = %(ck_digest)s, phase = %(ck_phase)s, trigger = %(ck_trigger)s
+    FROM stands
     WHERE h.run_id = stands.run_id AND h.revision = %(ck_revision)s - 1 AND h.digest = %(ck_parent)s
-    RETURNING h.run_id, h.phase)"""
+    RETURNING h.run_id)"""
 
 _HEAD_MADE = """
 head AS (
     INSERT INTO checkpoints_head (run_id, revision, digest, phase, trigger)
-    SELECT fence.run_id, %(ck_revision)s, candidate.digest, candidate.phase, candidate.reason FROM fence, candidate
-    RETURNING run_id, phase)"""
+    SELECT fence.run_id, %(ck_revision)s, %(ck_digest)s, %(ck_phase)s, %(ck_trigger)s FROM fence RETURNING run_id)"""
 
 _SAVED = """
 done AS (SELECT head.run_id, fence.fence FROM head, fence),
 saved AS (
     INSERT INTO checkpoints_checkpoint (save_id, tenant_id, run_id, revision, parent_digest, format_version, phase,
         next_node, trigger, fence, intent_version, digest, encoding, body, data_key_id, body_bytes)
-    SELECT c.save_id, %(tenant)s, done.run_id, %(ck_revision)s, %(ck_parent)s, %(ck_format)s, c.phase, c.node, c.reason,
-        done.fence, %(ck_intent)s, c.digest, c.encoding, c.body, %(data_key)s, c.bytes
-    FROM candidate c, done RETURNING save_id)"""
+    SELECT %(ck_save)s, %(tenant)s, done.run_id, %(ck_revision)s, %(ck_parent)s, %(ck_format)s, %(ck_phase)s,
+        %(ck_node)s, %(ck_trigger)s, done.fence, %(ck_intent)s, %(ck_digest)s, %(ck_encoding)s, %(ck_body)s,
+        %(data_key)s, %(ck_bytes)s
+    FROM done RETURNING save_id)"""
 
-# Where new work may or may not start, the phase and so the digest differ. Both are prepared; `go` picks one. `stands` is
-# named by the joined statement: the fence, and what else has to hold for the revision to be true.
-SAVE = f"{_CANDIDATE},{_HEAD_MOVED},{_SAVED}"
+# `stands` is named by the joined statement: the fence, and what else has to hold for the revision to be true.
+SAVE = f"{_HEAD_MOVED},{_SAVED}"
 
 # The save of whoever has locked lease and head in an earlier statement of the transaction.
 _UNDER_LOCKS = """
 fence AS (SELECT %(run)s::uuid AS run_id, %(fence)s::bigint AS fence),
-stands AS (SELECT fence.run_id FROM fence),
-go AS (SELECT FROM fence)"""
+stands AS (SELECT fence.run_id FROM fence)"""
 SAVE_LOCKED = joined(_UNDER_LOCKS, SAVE, select="SELECT count(*) FROM saved")
 # Revision 1 and the head that points at it.
-SAVE_FIRST = joined(_UNDER_LOCKS, _CANDIDATE, _HEAD_MADE, _SAVED, select="SELECT count(*) FROM saved")
+SAVE_FIRST = joined(_UNDER_LOCKS, _HEAD_MADE, _SAVED, select="SELECT count(*) FROM saved")
 
 # The head with the revision that it points at, and what the one before is known by.
 HEAD = f"""
@@ -104,16 +92,15 @@ fulfilled AS (
 
 @dataclass(frozen=True)
 class Candidate:
-    """A revision that is to be stored. `go` None: whatever happens; True or False: only where new work may, or may not, start.
+    """A revision that is to be stored.
 
-    Two candidates of one save carry the same save id. `after` is the revision that it follows, None for the first one. `writes` are calls that the same commit writes: what
+    `after` is the revision that it follows, None for the first one. `writes` are calls that the same commit writes: what
     the snapshot newly refers to must be among them or stored already. `base` are the bytes of `after` as they are stored,
     where they are known: only then is the revision stored as a delta.
     """
 
     snapshot: Snapshot
     trigger: Trigger
-    go: bool | None = None
     after: Snapshot | None = None
     writes: frozenset[UUID] = frozenset()
     save_id: UUID = field(default_factory=new_id)
@@ -137,23 +124,21 @@ class Prepared:
         return self.candidate.save_id
 
 
-def save_params(prepared: Sequence[Prepared], *, key_id: UUID) -> dict[str, Any]:
-    """The parameters of SAVE for one or two candidates of the same revision."""
-    first = prepared[0].candidate.snapshot
-    snapshots = [item.candidate.snapshot for item in prepared]
+def save_params(prepared: Prepared, *, key_id: UUID) -> dict[str, Any]:
+    """The parameters of SAVE."""
+    snapshot = prepared.candidate.snapshot
     return {
         "data_key": key_id,
-        "ck_revision": first.revision,
-        "ck_parent": first.parent_digest,
-        "ck_format": first.format_version,
-        "ck_intent": first.contract.version,
-        "ck_go": [item.candidate.go for item in prepared],
-        "ck_phase": [str(snapshot.phase) for snapshot in snapshots],
-        "ck_node": [snapshot.next_node for snapshot in snapshots],
-        "ck_trigger": [str(item.candidate.trigger) for item in prepared],
-        "ck_save": [item.save_id for item in prepared],
-        "ck_digest": [item.digest for item in prepared],
-        "ck_encoding": [str(item.encoding) for item in prepared],
-        "ck_body": [sealed_body(key_id=key_id, plain=item.stored) for item in prepared],
-        "ck_bytes": [len(item.plain) for item in prepared],
+        "ck_revision": snapshot.revision,
+        "ck_parent": snapshot.parent_digest,
+        "ck_format": snapshot.format_version,
+        "ck_intent": snapshot.contract.version,
+        "ck_phase": str(snapshot.phase),
+        "ck_node": snapshot.next_node,
+        "ck_trigger": str(prepared.candidate.trigger),
+        "ck_save": prepared.save_id,
+        "ck_digest": prepared.digest,
+        "ck_encoding": str(prepared.encoding),
+        "ck_body": sealed_body(key_id=key_id, plain=prepared.stored),
+        "ck_bytes": len(prepared.plain),
     }

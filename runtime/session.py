@@ -9,7 +9,6 @@ from uuid import UUID
 
 from django.conf import settings
 
-from accounts.keys import new_id
 from approvals.policies import BUILT_IN, Policy
 from checkpoints.envelope import Contract, ResultRef, Snapshot
 from checkpoints.selectors import Position
@@ -138,16 +137,11 @@ class Session:
         snapshot: Snapshot,
         trigger: Trigger,
         *,
-        go: bool | None = None,
         writes: Collection[UUID] = (),
-        save_id: UUID | None = None,
     ) -> Prepared:
-        """The draft of the next revision, checked and serialised before its commit. Raises SaveRefused.
-
-        Two drafts of which one commit stores one carry the same save id.
-        """
+        """The draft of the next revision, checked and serialised before its commit. Raises SaveRefused."""
         now = self.position
-        draft = Candidate(snapshot, trigger, go, now.snapshot, frozenset(writes), save_id or new_id(), base=now.parts)
+        draft = Candidate(snapshot, trigger, now.snapshot, frozenset(writes), base=now.parts)
         prepared = proved(prepare(draft))
         self.in_flight.append(prepared)
         return prepared

@@ -1,7 +1,7 @@
 """The one statement of each kind of step, joined from the parts of the owners, and what it answered.
 
 Facts hang on the fence; new work hangs on `go` as well. Where `go` is empty the facts still commit, in the phase that was
-reached without the new work (DESIGN.md ruling 24).
+reached without the new work (DESIGN.md ruling 24): with a result in the same statement, with a turn in the one that follows.
 """
 
 import json
@@ -20,7 +20,11 @@ done AS (SELECT go.run_id, go.fence FROM go)"""
 _DONE_WHERE_HELD = """
 done AS (SELECT fence.run_id, fence.fence FROM fence)"""
 
-# A revision that stands under the fence alone; a result's own stands only where its call is open (OPEN_CALL).
+# A revision that something is sent with stands where new work may start, another one under the fence alone; a result's own
+# stands only where its call is open (OPEN_CALL).
+_STANDS_WHERE_GO = """
+stands AS (SELECT go.run_id, go.fence FROM go)"""
+
 _STANDS_WHERE_HELD = """
 stands AS (SELECT fence.run_id, fence.fence FROM fence)"""
 
@@ -51,19 +55,17 @@ ASK_RETRY = joined(
     BUDGET,
     select=_GATES + "(SELECT max(attempt_no) FROM asked_try)",
 )
-SEAL_TURN = joined(
+_SEAL = (SAVE, ARTIFACT, SEAL, CALLS, POLICY, BUDGET)
+# A turn with calls that are sent in the same commit. Where none may be, nothing of it is written, and SEAL_TURN follows.
+SEAL_AND_SEND = joined(
     FENCE,
     GOVERNED,
     GO_WHERE_ALLOWED,
-    _STANDS_WHERE_HELD,
-    SAVE,
-    ARTIFACT,
-    SEAL,
-    CALLS,
-    POLICY,
-    BUDGET,
+    _STANDS_WHERE_GO,
+    *_SEAL,
     select=_GATES + "(SELECT count(*) FROM tried)",
 )
+SEAL_TURN = joined(FENCE, GO, _STANDS_WHERE_HELD, *_SEAL, select=_GATES + "(SELECT count(*) FROM tried)")
 # A turn while no revision can be saved: what was said and proposed, on the head as it is.
 SEAL_ALONE = joined(
     FENCE, GO, _DONE_WHERE_HELD, ARTIFACT, SEAL, CALLS, POLICY, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)"
@@ -95,7 +97,7 @@ RECORD_TASK = joined(
 # A result whose snapshot can't be saved: the facts alone, on the head as it is (T11).
 RECORD_ALONE = joined(FENCE, GO, OPEN_CALL, _DONE_WHERE_OPEN, RESULT, OBLIGATION, BUDGET, select=_GATES + "NULL::int")
 DISPATCH_CALLS = joined(
-    FENCE, GO, _STANDS_WHERE_HELD, SAVE, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)"
+    FENCE, GO, _STANDS_WHERE_GO, SAVE, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)"
 )
 DISPATCH_AGAIN = joined(FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)")
 

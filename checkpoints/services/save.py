@@ -99,7 +99,7 @@ def saved(outcome: Saved | NotSaved) -> Saved:
 def checkpoint_first(snapshot: Snapshot) -> Prepared:
     """Store revision 1 and the head that points at it, in the transaction that admits the run (T40). Raises SaveRefused."""
     prepared = proved(prepare(Candidate(snapshot, Trigger.INIT)))
-    params = save_params([prepared], key_id=current_data_key(snapshot.tenant))
+    params = save_params(prepared, key_id=current_data_key(snapshot.tenant))
     fetch(SAVE_FIRST, {"run": snapshot.run, "tenant": snapshot.tenant, "fence": 0, **params})
     return prepared
 
@@ -111,7 +111,7 @@ def snapshot_save(prepared: Prepared, *, fence: int) -> Saved | NotSaved:
     is. Nothing is tried twice.
     """
     snapshot = prepared.candidate.snapshot
-    params = save_params([prepared], key_id=current_data_key(snapshot.tenant))
+    params = save_params(prepared, key_id=current_data_key(snapshot.tenant))
     if fetch(SAVE_LOCKED, {"run": snapshot.run, "tenant": snapshot.tenant, "fence": fence, **params}) != [(1,)]:
         return conflict(prepared)
     return Saved(prepared.save_id, snapshot.revision, prepared.digest)

@@ -215,7 +215,7 @@ def _close_step(session: Session, sending: Sending, tried: Tried) -> Written:
     except SaveRefused as refused:
         return _close_unsaved(session, sending, tried, snapshot, refused.outcome)
     ask = not unsent_calls(ids=snapshot.barrier, but=sending.call_id) and session.may_ask(snapshot.turn_no + 1)
-    params = fence_params(session.holding) | save_params([prepared], key_id=session.key_id)
+    params = fence_params(session.holding) | save_params(prepared, key_id=session.key_id)
     params |= _result_params(session, sending, tried)
     params |= ask_params(session, snapshot.turn_no + 1, revision=snapshot.revision) | {"ask": ask, "news": session.news}
     purse = _settled(session, sending, tried)

@@ -75,8 +75,8 @@ def dispatch_first(
     """
     bound = [bound_tool(session, each.call) for each in going]
     snapshot = session.next_snapshot(Phase.AWAITING_TOOL_RESULT, node="act")
-    prepared = session.prepared(snapshot, Trigger.CURSOR, go=True)
-    params = fence_params(session.holding) | save_params([prepared], key_id=session.key_id)
+    prepared = session.prepared(snapshot, Trigger.CURSOR)
+    params = fence_params(session.holding) | save_params(prepared, key_id=session.key_id)
     params |= _dispatch_params(going, bound, ["PROPOSED", "AWAITING_APPROVAL"])
     try:
         with transaction.atomic():

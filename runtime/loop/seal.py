@@ -10,7 +10,7 @@ from accounts.selectors import sealed_body
 from approvals.policies import Ruling
 from approvals.states import PolicyOutcome
 from checkpoints.envelope import Snapshot
-from checkpoints.statements import Prepared, save_params
+from checkpoints.statements import save_params
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import call_now, open_turn
 from receipts.statements import NewCall, call_params
@@ -34,36 +34,61 @@ from runtime.loop.lineage import dispositions
 from runtime.policy import rule_on_new
 from runtime.saving import not_written
 from runtime.session import Asked, Sending, Session
-from runtime.statements import SEAL_ALONE, SEAL_TURN, write
+from runtime.statements import SEAL_ALONE, SEAL_AND_SEND, SEAL_TURN, Written, write
 
 Rulings = dict[UUID, Ruling]
 
 
 def seal(session: Session, asked: Asked, turn: ModelTurn, answer: Asking) -> bool:
-    """One commit: the sealed turn, its proposals, the decision and, where policy asks nobody, the first dispatch."""
+    """One commit: the sealed turn, its proposals, the decision and, where policy asks nobody, the first dispatch.
+
+    Where nothing may be sent now, a second statement stores the same without the dispatch (ruling 24).
+    """
     bound, rulings = _authorise(session, _bound(session, turn))
-    barrier = tuple(item.call.id for item in bound if item.call)
-    drafts = [
-        (session.next_snapshot(phase, node=node, turn_no=asked.turn_no, barrier=barrier), go)
-        for phase, node, go in _options(bound)
-    ]
-    prepared = _prepared(session, drafts)
-    params = _params(session, asked, turn, answer, bound, prepared, rulings)
-    written = write(SEAL_TURN if prepared else SEAL_ALONE, params)
+    written = _store(session, asked, turn, answer, bound, rulings)
     if not written.done:
-        raise not_written(written, prepared[0]) if prepared else LeaseLost
+        bound = [_kept_back(item) for item in bound]
+        written = _store(session, asked, turn, answer, bound, rulings)
     reach("after_turn_sealed")
     reach("after_decision_saved")
-    started = bool(written.started)
-    chosen = next(snapshot for snapshot, go in drafts if go is None or go == started)
-    if prepared:
-        session.moved(chosen, next(one.digest for one in prepared if one.candidate.go in (None, started)))
-    else:
-        session.work_on(chosen)
-    _remember(session, asked, turn, bound, started=started)
+    _remember(session, asked, turn, bound, started=bool(written.started))
     session.trace("turn_sealed", turn=asked.turn_no, proposals=len(bound))
     hint_changed(tenant_id=session.run.tenant_id, run_id=session.run.id)
     return True
+
+
+def _store(
+    session: Session, asked: Asked, turn: ModelTurn, answer: Asking, bound: list[Bound], rulings: Rulings
+) -> Written:
+    """Store the turn and the revision that follows. It is not done where calls go with it and nothing may be sent now.
+
+    Raises LeaseLost, or SaveRefused.
+    """
+    if session.working is not None:
+        return _store_alone(session, asked, turn, answer, bound, rulings)
+    sends = _sends(bound)
+    snapshot = _next(session, asked, bound, sends=sends)
+    prepared = session.prepared(snapshot, Trigger.CURSOR, writes=snapshot.barrier)
+    params = _params(session, asked, turn, answer, bound, rulings) | save_params(prepared, key_id=session.key_id)
+    written = write(SEAL_AND_SEND if sends else SEAL_TURN, params)
+    if written.done:
+        session.moved(snapshot, prepared.digest)
+    elif written.held and sends and not written.go:
+        session.in_flight.clear()  # acknowledged: nothing of it is stored
+    else:
+        raise not_written(written, prepared)
+    return written
+
+
+def _store_alone(
+    session: Session, asked: Asked, turn: ModelTurn, answer: Asking, bound: list[Bound], rulings: Rulings
+) -> Written:
+    """Store the turn beside the head, while the state before can't be saved either. Raises LeaseLost."""
+    written = write(SEAL_ALONE, _params(session, asked, turn, answer, bound, rulings))
+    if not written.done:
+        raise LeaseLost
+    session.work_on(_next(session, asked, bound, sends=bool(written.started)))
+    return written
 
 
 def seal_in_hand(session: Session) -> None:
@@ -76,7 +101,7 @@ def seal_in_hand(session: Session) -> None:
     if answer.turn is None:
         return
     bound = _bound(session, answer.turn)
-    params = _params(session, asked, answer.turn, answer, bound, [], {})
+    params = _params(session, asked, answer.turn, answer, bound, {})
     with held_run(session.holding):
         turn = open_turn(run_id=session.run.id)
         if turn is None or (turn.id, turn.status, turn.attempts) != (
@@ -129,54 +154,44 @@ def _sent(item: Bound, word: str) -> Bound:
     return replace(item, call=call)
 
 
-def _options(bound: list[Bound]) -> list[tuple[Phase, str, bool | None]]:
-    """Where the turn leads to: (phase, node, go); two where a dispatch may or may not start with it."""
+def _kept_back(item: Bound) -> Bound:
+    return replace(item, call=replace(item.call, send=False)) if item.call else item
+
+
+def _sends(bound: list[Bound]) -> bool:
+    return any(item.call is not None and item.call.send for item in bound)
+
+
+def _next(session: Session, asked: Asked, bound: list[Bound], *, sends: bool) -> Snapshot:
+    """The revision that follows the turn. `sends`: whether calls are sent with it."""
+    phase, node = _leads_to(bound, sends=sends)
+    barrier = tuple(item.call.id for item in bound if item.call)
+    return session.next_snapshot(phase, node=node, turn_no=asked.turn_no, barrier=barrier)
+
+
+def _leads_to(bound: list[Bound], *, sends: bool) -> tuple[Phase, str]:
     if not bound or bound[0].proposal.disposition == Disposition.FINISH:
-        return [(Phase.READY_TO_VERIFY, "verify", None)]
+        return Phase.READY_TO_VERIFY, "verify"
     if not any(item.call for item in bound):
-        return [(Phase.READY_TO_DECIDE, "think", None)]
-    if any(item.call and item.call.send for item in bound):
-        return [(Phase.AWAITING_TOOL_RESULT, "act", True), (Phase.DECISION_RECORDED, "route", False)]
-    return [(Phase.DECISION_RECORDED, "route", None)]
-
-
-def _prepared(session: Session, drafts: list[tuple[Snapshot, bool | None]]) -> list[Prepared]:
-    """The candidates of the one save; none while the state before can't be saved either."""
-    if session.working is not None:
-        return []
-    save_id = new_id()
-    return [
-        session.prepared(snapshot, Trigger.CURSOR, go=go, writes=snapshot.barrier, save_id=save_id)
-        for snapshot, go in drafts
-    ]
+        return Phase.READY_TO_DECIDE, "think"
+    return (Phase.AWAITING_TOOL_RESULT, "act") if sends else (Phase.DECISION_RECORDED, "route")
 
 
 def _params(
-    session: Session,
-    asked: Asked,
-    turn: ModelTurn,
-    answer: Asking,
-    bound: list[Bound],
-    prepared: list[Prepared],
-    rulings: Rulings,
+    session: Session, asked: Asked, turn: ModelTurn, answer: Asking, bound: list[Bound], rulings: Rulings
 ) -> dict[str, Any]:
-    """Everything that the statement of a seal takes."""
+    """Everything that the statement of a seal takes, but for a revision that is saved with it."""
     calls = [item.call for item in bound if item.call]
     purse = _purse(session, asked, model_used(session, turn, answer.took_ms), bound)
     return {
+        "data_key": session.key_id,
+        "ck_revision": session.position.revision,
         **fence_params(session.holding),
-        **_save_params(session, prepared),
         **_turn_params(session, asked, turn, answer.body),
         **call_params(calls, [item.proposal for item in bound], key_id=session.key_id),
         **_policy_params(session, bound, rulings),
         **purse.params(),
     }
-
-
-def _save_params(session: Session, prepared: list[Prepared]) -> dict[str, Any]:
-    if prepared:
-        return save_params(prepared, key_id=session.key_id)
-    return {"data_key": session.key_id, "ck_revision": session.position.revision}
 
 
 def _turn_params(session: Session, asked: Asked, turn: ModelTurn, body: bytes) -> dict[str, Any]:

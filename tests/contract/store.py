@@ -224,27 +224,34 @@ class Worker:
         return replace(call, **fields)
 
     def seal(self, *calls: NewCall, body: bytes = b'{"proposals":[],"text":""}', **differently: Any) -> Written:
-        """Seal the open turn with its calls and the revision that it leads to. Believes it where it was written."""
+        """Seal the open turn with its calls and the revision that it leads to, as the loop does: where none may be sent now,
+        without sending them. Believes it where it was written.
+        """
+        sends = any(call.send for call in calls)
+        written = self._seal(calls, body, differently, sends=sends)
+        if sends and written.held and not written.go:
+            written = self._seal(tuple(replace(call, send=False) for call in calls), body, differently, sends=False)
+        return written
+
+    def _seal(self, calls: tuple[NewCall, ...], body: bytes, differently: dict[str, Any], *, sends: bool) -> Written:
         barrier = tuple(call.id for call in calls)
-        sent = any(call.send for call in calls)
-        phases = [Phase.AWAITING_TOOL_RESULT, Phase.DECISION_RECORDED] if sent else [Phase.DECISION_RECORDED]
-        goes = [True, False] if sent else [None]
-        prepared = [
-            self.prepared(self.next(phase, turn_no=self.turn, barrier=barrier), go=go, writes=frozenset(barrier))
-            for phase, go in zip(phases, goes, strict=True)
-        ]
-        written = write(steps.SEAL_TURN, self.seal_params(prepared, calls, body) | differently)
+        phase = Phase.AWAITING_TOOL_RESULT if sends else Phase.DECISION_RECORDED
+        prepared = self.prepared(
+            self.next(phase, turn_no=self.turn, barrier=barrier), Trigger.CURSOR, writes=frozenset(barrier)
+        )
+        params = self.seal_params(calls, body) | save_params(prepared, key_id=self.key_id)
+        written = write(steps.SEAL_AND_SEND if sends else steps.SEAL_TURN, params | differently)
         if written.done:
-            self.believe(prepared[0 if written.started or not sent else 1])
+            self.believe(prepared)
             self.tries |= {call.id: 1 for call in calls if call.send and written.started}
         return written
 
     def seal_alone(self, *calls: NewCall) -> Written:
         """Seal the open turn while no revision can be saved: on the head as it is."""
         head = {"data_key": self.key_id, "ck_revision": self.position.revision}
-        return write(steps.SEAL_ALONE, self.seal_params([], calls, b"{}") | head)
+        return write(steps.SEAL_ALONE, self.seal_params(calls, b"{}") | head)
 
-    def seal_params(self, prepared: list[Prepared], calls: tuple[NewCall, ...], body: bytes) -> dict[str, Any]:
+    def seal_params(self, calls: tuple[NewCall, ...], body: bytes) -> dict[str, Any]:
         assert self.asked is not None
         proposals = [
             NewProposal(n, call.tool, call.args_digest, Disposition.NEW, call.id) for n, call in enumerate(calls, 1)
@@ -256,7 +263,6 @@ class Worker:
         policy = [{"id": str(new_id()), "call": str(call.id), "rule": "read"} for call in calls if call.send]
         return (
             fence_params(self.holding)
-            | (save_params(prepared, key_id=self.key_id) if prepared else {})
             | call_params(calls, proposals, key_id=self.key_id)
             | purse.params()
             | {
@@ -283,8 +289,8 @@ class Worker:
 
     def dispatch(self, *calls: NewCall, sources: tuple[str, ...] = ("PROPOSED", "AWAITING_APPROVAL")) -> Written:
         """Send recorded calls for the first time, with the head."""
-        prepared = self.prepared(self.next(Phase.AWAITING_TOOL_RESULT), go=True)
-        params = save_params([prepared], key_id=self.key_id) | self._dispatch_params(calls, sources)
+        prepared = self.prepared(self.next(Phase.AWAITING_TOOL_RESULT))
+        params = save_params(prepared, key_id=self.key_id) | self._dispatch_params(calls, sources)
         written = write(steps.DISPATCH_CALLS, params)
         if written.done:
             self.believe(prepared)
@@ -320,7 +326,7 @@ class Worker:
             purse.reserve(self.asked, 1, {"model_calls": 1})
         params = self.result_params(call, value, ok=ok) | self._ask_params() | {"ask": ask}
         params |= {"ask_revision": snapshot.revision, "ask_id": self.asked or new_id()}
-        params |= save_params([prepared], key_id=self.key_id) | purse.params()
+        params |= save_params(prepared, key_id=self.key_id) | purse.params()
         written = write(steps.RECORD_RESULT, params | differently)
         if written.done:
             self.believe(prepared)

@@ -10,7 +10,7 @@ from django.db import DatabaseError, transaction
 from checkpoints.models import Checkpoint, Head, SaveAttempt
 from checkpoints.selectors import load_head
 from checkpoints.services import head_lock, prepare, proved, refused_save_record, snapshot_save
-from checkpoints.statements import Candidate
+from checkpoints.statements import Candidate, save_params
 from checkpoints.states import NotSaved, Phase, Saved, Trigger
 from runs.leases import lease_acquire
 from runs.models import Refusal
@@ -171,7 +171,7 @@ def test_without_the_condition_on_the_head_two_saves_would_both_move_it(
     assert careless != steps.SEAL_TURN
     monkeypatch.setattr(steps, "SEAL_TURN", careless)
     worker.ask()
-    call = worker.new_call()
+    call = worker.new_call(send=False)
     worker.send(worker.prepared(worker.next()))
     assert "checkpoint_revision_once" in refused(lambda: worker.seal(call))
 
@@ -227,7 +227,7 @@ def test_a_step_writes_only_where_lease_version_and_phase_all_hold(
     after = now if follows else now.model_copy(update={"phase": Phase.READY_TO_VERIFY})
     draft = worker.next(Phase.DECISION_RECORDED if follows else Phase.FINISHED, turn_no=1)
     prepared = proved(prepare(Candidate(draft, Trigger.CURSOR, after=after)))
-    params = worker.seal_params([prepared], (), b"{}")
+    params = worker.seal_params((), b"{}") | save_params(prepared, key_id=worker.key_id)
     if not newest:
         worker.send(worker.prepared(worker.next()))
     if not held:

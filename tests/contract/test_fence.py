@@ -46,9 +46,15 @@ def ask_again(worker: Worker) -> Callable[[], Written]:
     return lambda: worker.ask(again=True)
 
 
-def seal(worker: Worker) -> Callable[[], Written]:
+def seal_and_send(worker: Worker) -> Callable[[], Written]:
     worker.ask()
     call = worker.new_call()
+    return lambda: worker.seal(call)
+
+
+def seal(worker: Worker) -> Callable[[], Written]:
+    worker.ask()
+    call = worker.new_call(send=False)
     return lambda: worker.seal(call)
 
 
@@ -96,6 +102,7 @@ def dispatch_again(worker: Worker) -> Callable[[], Written]:
 STEPS: dict[str, Act] = {
     "ASK_FIRST": ask,
     "ASK_RETRY": ask_again,
+    "SEAL_AND_SEND": seal_and_send,
     "SEAL_TURN": seal,
     "SEAL_ALONE": seal_alone,
     "RECORD_RESULT": record,
@@ -105,7 +112,7 @@ STEPS: dict[str, Act] = {
     "DISPATCH_AGAIN": dispatch_again,
 }
 STARTING = ["ASK_FIRST", "ASK_RETRY", "DISPATCH_CALLS", "DISPATCH_AGAIN"]
-FACTS = ["SEAL_TURN", "SEAL_ALONE", "RECORD_RESULT", "RECORD_TASK", "RECORD_ALONE"]
+FACTS = ["SEAL_AND_SEND", "SEAL_TURN", "SEAL_ALONE", "RECORD_RESULT", "RECORD_TASK", "RECORD_ALONE"]
 
 
 def contents(run_id: UUID) -> dict[str, Any]:
@@ -173,7 +180,7 @@ def test_a_step_that_waited_for_a_takeover_writes_nothing_at_all(worker: Worker,
     assert contents(worker.run.id) == before
 
 
-@pytest.mark.parametrize("step", ["ASK_FIRST", "SEAL_TURN", "RECORD_RESULT", "DISPATCH_AGAIN"])
+@pytest.mark.parametrize("step", ["ASK_FIRST", "SEAL_AND_SEND", "SEAL_TURN", "RECORD_RESULT", "DISPATCH_AGAIN"])
 def test_without_the_lock_a_step_would_write_beside_the_taker(
     worker: Worker, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +241,7 @@ def test_a_turn_is_sealed_without_room_for_its_call(worker: Worker) -> None:
     sql("UPDATE runs_budget SET cap = 0 WHERE run_id = %s AND unit = 'tool_calls'", worker.run.id)
     call = worker.new_call()
     written = worker.seal(call)
-    assert (written.done, written.go) == (True, False)
+    assert (written.done, written.started) == (True, None)
     assert (stored(call).status, Head.objects.get(run=worker.run).phase) == ("PROPOSED", "DECISION_RECORDED")
     assert not BudgetEntry.objects.filter(receipt_id=call.id).exists()
 
@@ -245,7 +252,7 @@ def test_with_one_gate_for_facts_and_starts_a_stop_would_lose_a_result(
     """What the two gates are for: a result that hangs on `go` is not there once a stop is requested."""
     call = worker.new_call()
     worker.turn_with(call)
-    one_gate = steps.RECORD_RESULT.replace("FROM stands, candidate", "FROM stands, go, candidate")
+    one_gate = steps.RECORD_RESULT.replace("FROM stands\n", "FROM stands, go\n")
     assert one_gate != steps.RECORD_RESULT
     monkeypatch.setattr(steps, "RECORD_RESULT", one_gate)
     sql("UPDATE runs_lease SET stop_requested = true WHERE run_id = %s", worker.run.id)

@@ -15,7 +15,7 @@ from approvals.states import DecisionVerdict
 from checkpoints.models import Checkpoint, SaveAttempt
 from checkpoints.selectors import load_head, unknown_saves
 from checkpoints.services import PROBE_LOCK_SECONDS, head_lock, head_lock_soon, saves_probe, unknown_save_record
-from checkpoints.statements import Prepared
+from checkpoints.statements import Prepared, save_params
 from checkpoints.states import Phase, Saved
 from console import settings_test
 from receipts.models import Attempt
@@ -99,7 +99,7 @@ def seal_on_its_way(worker: Worker, proxy: Proxy) -> None:
     """Send the statement that seals a turn, and lose the connection while it is still in a socket."""
     worker.ask()
     prepared = worker.prepared(worker.next(Phase.READY_TO_VERIFY, turn_no=1))
-    params = worker.seal_params([prepared], (), b"{}")
+    params = worker.seal_params((), b"{}") | save_params(prepared, key_id=worker.key_id)
 
     def send() -> None:
         connection.ensure_connection()

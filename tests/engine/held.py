@@ -16,7 +16,15 @@ from tests.engine.engine import Engine
 from tests.engine.races import Aside, Gate, gate_at
 
 # In the order in which the worker below comes to them.
-STATEMENTS = ["ASK_FIRST", "ASK_RETRY", "SEAL_TURN", "DISPATCH_AGAIN", "RECORD_RESULT", "DISPATCH_CALLS"]
+STATEMENTS = [
+    "ASK_FIRST",
+    "ASK_RETRY",
+    "SEAL_AND_SEND",
+    "DISPATCH_AGAIN",
+    "RECORD_RESULT",
+    "SEAL_TURN",
+    "DISPATCH_CALLS",
+]
 
 
 def unchanged(statement: str) -> str:

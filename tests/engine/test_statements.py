@@ -40,7 +40,7 @@ from tests.engine.stops import tried
 from tests.scenarios.invariants import broken_invariants
 from tests.waiting import wait_until
 
-SAVING = ["SEAL_TURN", "RECORD_RESULT", "DISPATCH_CALLS"]
+SAVING = ["SEAL_AND_SEND", "SEAL_TURN", "RECORD_RESULT", "DISPATCH_CALLS"]
 TAKE = (
     "UPDATE runs_lease SET owner = 'w2', fence = fence + 1, expires_at = clock_timestamp() + interval '1 minute' "
     "WHERE run_id = %s"
@@ -69,7 +69,7 @@ def contents() -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("statement", "how"),
-    [*((statement, "taken over") for statement in STATEMENTS), *(("SEAL_TURN", how) for how in list(STALE)[1:])],
+    [*((statement, "taken over") for statement in STATEMENTS), *(("SEAL_AND_SEND", how) for how in list(STALE)[1:])],
 )
 def test_under_a_stale_fence_a_statement_writes_nothing_at_all(
     engine: Engine, statement: str, how: str, monkeypatch: pytest.MonkeyPatch
@@ -227,7 +227,7 @@ def test_a_turn_is_sealed_where_its_call_may_not_start(
     engine: Engine, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ruling 24."""
-    run_id, gate, worker = held_worker(engine, "SEAL_TURN", monkeypatch)
+    run_id, gate, worker = held_worker(engine, "SEAL_AND_SEND", monkeypatch)
     engine.stop(run_id) if why == "stop" else take_room(run_id)
     gate.open()
     worker.result()
@@ -280,7 +280,7 @@ def test_a_statement_that_waited_for_a_change_of_the_cap_goes_by_the_new_one(
 
 
 def test_a_statement_that_waited_for_more_room_uses_it(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_id, gate, worker = held_worker(engine, "SEAL_TURN", monkeypatch)
+    run_id, gate, worker = held_worker(engine, "SEAL_AND_SEND", monkeypatch)
     take_room(run_id)
     with uncommitted():
         sql("UPDATE runs_budget SET cap = 1000000 WHERE run_id = %s", run_id)
