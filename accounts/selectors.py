@@ -1,8 +1,9 @@
 """Reads: who a person is in which tenant, and the data keys."""
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 from uuid import UUID
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -15,7 +16,7 @@ from django.utils.crypto import constant_time_compare
 from accounts.codec import NONCE_BYTES, BodyChanged, seal, unseal, wrapping_key
 from accounts.errors import NotFound
 from accounts.models import ApiToken, AuditEvent, DataKey, Membership, User
-from accounts.statements import fetch
+from accounts.statements import MEMBERS, fetch, joined
 from accounts.states import Actor, Permission, permissions_of
 
 
@@ -51,9 +52,7 @@ def actor_named(*, username: str, door: str) -> Actor:
     return _actor("u.username = %(who)s", username, door)
 
 
-_ROLES_KEPT = """
-SELECT m.roles FROM accounts_membership m JOIN accounts_user u ON u.id = m.user_id
-WHERE m.tenant_id = %(tenant)s AND u.username = %(username)s AND u.is_active FOR SHARE"""
+_KEPT = joined(MEMBERS, select="SELECT username, roles FROM members")
 
 
 def still_may(*, tenant_id: UUID, label: str, permission: Permission) -> bool:
@@ -61,11 +60,19 @@ def still_may(*, tenant_id: UUID, label: str, permission: Permission) -> bool:
 
     In a transaction it keeps membership and account as they are until the commit. What is no person is nobody's authority.
     """
-    kind, _, username = label.partition(":")
-    if kind != "person":
-        return False
-    found = fetch(_ROLES_KEPT, {"tenant": tenant_id, "username": username})
-    return any(permission in permissions_of(frozenset(roles)) for (roles,) in found)
+    members = fetch(_KEPT, {"tenant": tenant_id, "members": people_in([label])})
+    return may_still(label, permission, members)
+
+
+def people_in(labels: Iterable[str]) -> list[str]:
+    """The usernames in labels of who did something: `person:NAME`. What is no person is nobody's authority."""
+    return [name for kind, _, name in (label.partition(":") for label in labels) if kind == "person"]
+
+
+def may_still(label: str, permission: Permission, members: Iterable[Sequence[Any]]) -> bool:
+    """True if the person that a record names holds the permission, by rows of MEMBERS."""
+    held = (roles for username, roles in members if f"person:{username}" == label)
+    return any(permission in permissions_of(frozenset(roles)) for roles in held)
 
 
 def token_by_digest(digest: str) -> ApiToken | None:

@@ -4,6 +4,7 @@ The ORM compiles a query anew at each call, which costs ten times as much as to 
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,16 +16,46 @@ from psycopg import RawCursor
 
 M = TypeVar("M", bound=models.Model)
 
+# The roles of active members, kept as they are until the commit.
+MEMBERS = """
+members AS (
+    SELECT u.username, m.roles FROM accounts_membership m JOIN accounts_user u ON u.id = m.user_id
+    WHERE m.tenant_id = %(tenant)s AND u.username = ANY(%(members)s::text[]) AND u.is_active FOR SHARE)"""
+
 _NAMED = re.compile(r"%\((\w+)\)s")
 
 
-def fetch(sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+def fetch(sql: str, params: Mapping[str, Any], *, binary: bool = False) -> list[tuple[Any, ...]]:
     """Send a statement whose text is the same each time, with `%(name)s` for what differs. Returns its rows."""
     connection.ensure_connection()
     numbered, names = _numbered(sql)
     with connection.wrap_database_errors, RawCursor(connection.connection) as cursor:
-        cursor.execute(numbered, [params[name] for name in names], prepare=True)
+        cursor.execute(numbered, [params[name] for name in names], prepare=True, binary=binary)
         return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
+
+
+def joined(*parts: str, select: str) -> str:
+    """One statement made of named parts, in the order of the locks."""
+    return "WITH" + ",".join(parts) + "\n" + select
+
+
+def gathered(*parts: str, of: Sequence[str]) -> str:
+    """One statement made of named parts that gives the rows of those named in `of`, whatever their columns, for `gather`.
+
+    The parts are read in the order of `of`.
+    """
+    return joined(*parts, select="\nUNION ALL ".join(f"SELECT '{name}', ROW(t.*) FROM {name} t" for name in of))
+
+
+def gather(sql: str, params: Mapping[str, Any]) -> Mapping[str, list[tuple[Any, ...]]]:
+    """Send a statement that `gathered` made. Returns the rows of each part by its name, none for a part that gave none.
+
+    They come in binary, where each field of a row says of which type it is.
+    """
+    rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for name, row in fetch(sql, params, binary=True):
+        rows[name].append(row)
+    return rows
 
 
 def stored_rows(model: type[M], where: str, params: Mapping[str, Any]) -> list[M]:
@@ -40,7 +71,10 @@ def stored_row(model: type[M], where: str, params: Mapping[str, Any]) -> M:
 
 
 def columns(model: type[models.Model], of: str = "") -> str:
-    """All columns of a table, in the order in which `stored` takes them; `of` is the table's name in the statement."""
+    """All columns of a table, in the order in which `stored` takes them; `of` is the table's name in the statement.
+
+    JSON comes as text, as the fields of a model read it.
+    """
     return ", ".join(f"{of}.{column}" if of else column for column in _chosen(model).columns)
 
 
@@ -72,7 +106,7 @@ class _Chosen:
 def _chosen(model: type[models.Model]) -> _Chosen:
     table = model._meta  # noqa: SLF001  Django documents it under this name
     fields = table.concrete_fields
-    named = [f'"{field.column}"' for field in fields]
+    named = [f'"{field.column}"{"::text" if isinstance(field, models.JSONField) else ""}' for field in fields]
     converted = [(place, field.from_db_value) for place, field in enumerate(fields) if hasattr(field, "from_db_value")]
     select = f"SELECT {', '.join(named)} FROM {table.db_table}"
     return _Chosen(select, named, [field.attname for field in fields], converted)

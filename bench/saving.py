@@ -3,6 +3,7 @@
 from uuid import UUID, uuid4
 
 from accounts.selectors import current_data_key
+from accounts.statements import joined
 from bench.payload import prose
 from checkpoints.envelope import Promise, ResultRef
 from checkpoints.services import prepare, proved
@@ -11,7 +12,7 @@ from checkpoints.states import Phase, Trigger
 from runs.canonical import digest
 from runs.leases import lease_acquire
 from runs.selectors import run_now
-from runs.statements import FENCE, GO, Purse, fence_params, joined, run_statement
+from runs.statements import FENCE, GO, Purse, fence_params, run_statement
 from runtime.heartbeat import Heartbeat
 from runtime.recovery import restore
 

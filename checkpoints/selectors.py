@@ -1,7 +1,7 @@
 """Reads of checkpoints. The head is the only resumable revision; every other one can be viewed and compared."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -306,13 +306,26 @@ def commitments_of(run_id: UUID) -> Sequence[Commitment]:
     return stored_rows(Commitment, "run_id = %(run)s ORDER BY accepted_at, id", {"run": run_id})
 
 
+def agreed(
+    promised: Iterable[Sequence[Any]], committed: Iterable[Sequence[Any]]
+) -> tuple[Sequence[Obligation], Sequence[Commitment]]:
+    """The rows of PROMISED and COMMITTED, in the order in which they were agreed."""
+    obligations = sorted(stored(Obligation, promised), key=lambda row: (row.promised_at, row.id))
+    return obligations, sorted(stored(Commitment, committed), key=lambda row: (row.accepted_at, row.id))
+
+
+def withdrawn_of(commitments: Iterable[Commitment]) -> Commitment | None:
+    """The first of these commitments that was withdrawn at its source, or None (guard 11)."""
+    gone = [row for row in commitments if row.status == CommitmentStatus.WITHDRAWN]
+    return min(gone, key=lambda row: (row.withdrawn_at, row.id), default=None)
+
+
 def withdrawn_commitment(run_id: UUID) -> Commitment | None:
     """A commitment of a run that was withdrawn at its source, or None (guard 11).
 
     In a transaction it keeps every commitment of the run as it is until the commit (ruling 35).
     """
-    rows = stored_rows(Commitment, "run_id = %(run)s ORDER BY withdrawn_at, id FOR SHARE", {"run": run_id})
-    return next((row for row in rows if row.status == CommitmentStatus.WITHDRAWN), None)
+    return withdrawn_of(stored_rows(Commitment, "run_id = %(run)s FOR SHARE", {"run": run_id}))
 
 
 def unknown_saves(run_id: UUID) -> bool:

@@ -6,11 +6,10 @@ from uuid import UUID
 
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
-from accounts.statements import columns
+from accounts.statements import columns, joined
 from checkpoints.envelope import Parts, Snapshot
-from checkpoints.models import Checkpoint
+from checkpoints.models import Checkpoint, Commitment, Obligation
 from checkpoints.states import Encoding, Trigger
-from runs.statements import joined
 
 _HEAD_MOVED = """
 head AS (
@@ -39,12 +38,25 @@ saved AS (
 SAVE = f"{_HEAD_MOVED},{_SAVED}"
 
 # The save of whoever has locked lease and head in an earlier statement of the transaction.
-_UNDER_LOCKS = """
+UNDER_LOCKS = """
 fence AS (SELECT %(run)s::uuid AS run_id, %(fence)s::bigint AS fence),
 stands AS (SELECT fence.run_id FROM fence)"""
-SAVE_LOCKED = joined(_UNDER_LOCKS, SAVE, select="SELECT count(*) FROM saved")
+SAVE_LOCKED = joined(UNDER_LOCKS, SAVE, select="SELECT count(*) FROM saved")
 # Revision 1 and the head that points at it.
-SAVE_FIRST = joined(_UNDER_LOCKS, _HEAD_MADE, _SAVED, select="SELECT count(*) FROM saved")
+SAVE_FIRST = joined(UNDER_LOCKS, _HEAD_MADE, _SAVED, select="SELECT count(*) FROM saved")
+
+# What a run goes on from and what it has agreed, locked after its lease and its row (ruling 37).
+HEAD_LOCKED = """
+head_locked AS (
+    SELECT h.run_id FROM checkpoints_head h, locked WHERE h.run_id = locked.id FOR NO KEY UPDATE OF h)"""
+PROMISED = f"""
+promised AS (
+    SELECT {columns(Obligation, "o")} FROM checkpoints_obligation o, locked
+    WHERE o.run_id = locked.id ORDER BY o.promised_at, o.id FOR SHARE OF o)"""
+COMMITTED = f"""
+committed AS (
+    SELECT {columns(Commitment, "c")} FROM checkpoints_commitment c, locked
+    WHERE c.run_id = locked.id ORDER BY c.accepted_at, c.id FOR SHARE OF c)"""
 
 # The head with the revision that it points at, and what the one before is known by.
 HEAD = f"""

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from accounts.selectors import sealed_body
+from accounts.statements import joined
 from receipts.states import Disposition
 
 SEAL = """
@@ -161,8 +162,10 @@ GRANTED = """
 SELECT s.intent_key FROM receipts_secondeffect s JOIN runs_run r ON r.lineage_id = s.lineage_id WHERE r.id = %(run)s"""
 
 READS_RELEASED = """
-UPDATE receipts_toolcall SET blocking = false
-WHERE run_id = %(run)s AND status = 'UNCERTAIN' AND effect_class = 'READ_ONLY'"""
+reads_released AS (
+    UPDATE receipts_toolcall t SET blocking = false
+    WHERE t.run_id = %(run)s AND t.status = 'UNCERTAIN' AND t.effect_class = 'READ_ONLY' RETURNING t.id)"""
+RELEASE_READS = joined(READS_RELEASED, select="SELECT count(*) FROM reads_released")
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,14 @@ empty when nothing was written.
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
+from weakref import WeakSet
 
 from django.db import connection
-from django.db.utils import InterfaceError, OperationalError
 
-from accounts.statements import columns, fetch
+from accounts.statements import columns, fetch, joined
 from runs.models import Run
 from runs.states import Holding
 
@@ -161,9 +159,21 @@ SELECT i.name, f.data_key_id, f.body, i.sha256 FROM runs_runinput i JOIN runs_ru
 LEFT JOIN runs_artifact f ON f.tenant_id = r.tenant_id AND f.sha256 = i.sha256
 WHERE i.run_id = %(run)s ORDER BY i.name"""
 
+# The run of a proved lease, locked after it, as everything that a worker writes beside its steps begins.
+LOCKED = f"""
+locked AS (
+    SELECT {columns(Run, "r")} FROM runs_run r, fence WHERE r.id = fence.run_id FOR NO KEY UPDATE OF r)"""
+
+LIVING = """
+living AS (SELECT c.id FROM runs_run c WHERE c.parent_run_id = %(run)s AND c.status = ANY(%(live)s))"""
+
+WAKEUPS_CANCELLED = """
+cancelled AS (
+    UPDATE runs_wakeup w SET status = 'CANCELLED' WHERE w.run_id = %(run)s AND w.status = 'PENDING' RETURNING w.cause)"""
+
 # The move of a locked run with its transition. The end of a run settles or voids its open requests; `frees` frees its lease.
-MOVE = """
-WITH moved AS (
+MOVED = """
+moved AS (
     UPDATE runs_run r
     SET status = %(to)s, hold_reason = %(hold_reason)s, hold_detail = %(hold_detail)s, end_reason = %(end_reason)s,
         due_at = clock_timestamp() + %(due_in)s::float8 * interval '1 second',
@@ -179,8 +189,8 @@ closed AS (
     FROM moved WHERE %(ended)s AND c.run_id = moved.id AND c.status IN ('ACCEPTED', 'ADOPTED') RETURNING c.id),
 freed AS (
     UPDATE runs_lease l SET owner = NULL, expires_at = NULL, renewed_at = NULL, lock_key = NULL
-    FROM moved WHERE %(frees)s AND l.run_id = moved.id RETURNING l.run_id)
-SELECT count(*) FROM moved"""
+    FROM moved WHERE %(frees)s AND l.run_id = moved.id RETURNING l.run_id)"""
+MOVE = joined(MOVED, select="SELECT count(*) FROM moved")
 
 
 @dataclass
@@ -231,11 +241,6 @@ def fence_params(holding: Holding) -> dict[str, Any]:
     }
 
 
-def joined(*parts: str, select: str) -> str:
-    """One statement made of named parts, in the order of the locks."""
-    return "WITH" + ",".join(parts) + "\n" + select
-
-
 def run_statement(sql: str, params: dict[str, Any]) -> tuple[Any, ...]:
     """Send a joined statement, prepared, and return its one row."""
     rows = fetch(sql, params)
@@ -244,16 +249,22 @@ def run_statement(sql: str, params: dict[str, Any]) -> tuple[Any, ...]:
     return rows[0]
 
 
-@contextmanager
-def steps_planned_once() -> Iterator[None]:
-    """Let the server plan each step's statement once for this session, not at each call: planning costs more than running.
+_PLANS_ONCE: WeakSet[Any] = WeakSet()
 
-    Only around the loop, whose other reads are by key: a plan without its values can't use most partial indexes.
+
+def plan_once() -> None:
+    """Let the server plan each statement of this session once, not at each call: planning a step costs more than running it.
+
+    For the loop, until `plan_each`: other reads than those by key need a plan with their values to use a partial index.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SET plan_cache_mode = force_generic_plan")
-    try:
-        yield
-    finally:
-        with suppress(OperationalError, InterfaceError), connection.cursor() as cursor:  # a lost session has no mode
-            cursor.execute("RESET plan_cache_mode")
+    connection.ensure_connection()
+    if connection.connection not in _PLANS_ONCE:
+        fetch("SET plan_cache_mode = force_generic_plan", {})
+        _PLANS_ONCE.add(connection.connection)
+
+
+def plan_each() -> None:
+    """Take `plan_once` back."""
+    if connection.connection in _PLANS_ONCE:
+        _PLANS_ONCE.discard(connection.connection)
+        fetch("RESET plan_cache_mode", {})

@@ -10,9 +10,10 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from accounts.keys import new_id
-from accounts.statements import fetch
+from accounts.statements import fetch, joined
 from runs.faults import reach
 from runs.models import Wakeup
+from runs.statements import WAKEUPS_CANCELLED
 from runs.states import WakeupCause, WakeupStatus
 
 LOOK_TASK = "runtime.look"
@@ -32,6 +33,8 @@ _CLOSE = """
 UPDATE runs_wakeup SET status = %(status)s, consumed_fence = %(fence)s
 WHERE wait_id = %(wait)s AND status = 'PENDING' RETURNING id"""
 
+_CANCEL = joined(WAKEUPS_CANCELLED, select="SELECT cause FROM cancelled")
+
 _PENDING = """
 SELECT 1 FROM runs_wakeup WHERE run_id = %(run)s AND status = 'PENDING' AND cause = ANY(%(causes)s) LIMIT 1"""
 
@@ -46,8 +49,7 @@ def wakeup_write(
 
 def wakeups_cancel(*, run_id: UUID) -> frozenset[str]:
     """Cancel what is pending, in the transaction that closes the run. Returns the causes that were."""
-    cancel = "UPDATE runs_wakeup SET status = 'CANCELLED' WHERE run_id = %(run)s AND status = 'PENDING' RETURNING cause"
-    return frozenset(cause for (cause,) in fetch(cancel, {"run": run_id}))
+    return frozenset(cause for (cause,) in fetch(_CANCEL, {"run": run_id}))
 
 
 def wakeups_consume(*, run_id: UUID, fence: int, causes: frozenset[WakeupCause]) -> int:

@@ -5,16 +5,17 @@ Each is asked in its order when a run is resumed, and again inside the commit th
 run is held, or the approval is void and asked afresh. Guards 1 to 8 are `runtime.recovery`'s.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from accounts.selectors import still_may
+from accounts.selectors import may_still, still_may
 from accounts.states import Permission
 from approvals.policies import version_name
 from approvals.selectors import approval_expired, approval_used, decision_of, policy_number_kept
 from approvals.services import decided_waits_invalidate
-from checkpoints.selectors import withdrawn_commitment
+from checkpoints.selectors import withdrawn_commitment, withdrawn_of
 from receipts.selectors import last_verdict
 from receipts.states import EffectClass
 from runs.errors import LeaseLost
@@ -43,6 +44,12 @@ class Failed:
 def ground(session: Session) -> Failed | None:
     """Guards 10 and 11 of a run that goes on without an approval in hand: whom it acts for, and what it rests on."""
     return _principal(session) or _withdrawn(session)
+
+
+def ground_found(session: Session, members: Iterable[Sequence[Any]], commitments: Iterable[Any]) -> Failed | None:
+    """The same, by what its commit has read and keeps: the members, and the run's commitments."""
+    acts = may_still(session.run.created_by, Permission.START, members)
+    return _acts(session, acts) or _holds(withdrawn_of(commitments))
 
 
 def approval(session: Session, call: Any, wait: Any, *, decider: str) -> Failed | None:
@@ -117,9 +124,13 @@ def _binding(session: Session, call: Any, wait: Any) -> Failed | None:
 def _principal(session: Session) -> Failed | None:
     """Guard 10, first half: the person that the run acts for is still a member who may start runs."""
     run = session.run
-    if still_may(tenant_id=run.tenant_id, label=run.created_by, permission=Permission.START):
+    return _acts(session, still_may(tenant_id=run.tenant_id, label=run.created_by, permission=Permission.START))
+
+
+def _acts(session: Session, may: bool) -> Failed | None:
+    if may:
         return None
-    name = run.created_by.partition(":")[2]
+    name = session.run.created_by.partition(":")[2]
     return Failed(RefusalKind.AUTHORITY, f"the run acts for {name}, who may not start runs here any more")
 
 
@@ -132,7 +143,10 @@ def _decider(wait: Any, decider: str) -> Failed | None:
 
 def _withdrawn(session: Session) -> Failed | None:
     """Guard 11: everything that the contract carries still holds at its source (C-029)."""
-    gone = withdrawn_commitment(session.run.id)
+    return _holds(withdrawn_commitment(session.run.id))
+
+
+def _holds(gone: Any) -> Failed | None:
     if gone is None:
         return None
     kind = str(gone.kind).lower()

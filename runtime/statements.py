@@ -8,10 +8,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from accounts.statements import MEMBERS, gathered, joined
 from approvals.statements import GOVERNED, POLICY
-from checkpoints.statements import OBLIGATION, SAVE, TASK_WRITE
-from receipts.statements import ASK, ASK_AGAIN, CALLS, DISPATCH, OPEN_CALL, RESULT, SEAL
-from runs.statements import ARTIFACT, BUDGET, FENCE, GO, GO_WHERE_ALLOWED, joined, run_statement
+from checkpoints.statements import COMMITTED, HEAD_LOCKED, OBLIGATION, PROMISED, SAVE, TASK_WRITE, UNDER_LOCKS
+from receipts.statements import ASK, ASK_AGAIN, CALLS, DISPATCH, OPEN_CALL, READS_RELEASED, RESULT, SEAL
+from runs.statements import ARTIFACT, BUDGET, FENCE, GO, GO_WHERE_ALLOWED, LIVING, LOCKED, MOVED, WAKEUPS_CANCELLED, run_statement
 from runtime.drain import draining
 
 _DONE_WHERE_GO = """
@@ -100,6 +101,28 @@ DISPATCH_CALLS = joined(
     FENCE, GO, _STANDS_WHERE_GO, SAVE, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)"
 )
 DISPATCH_AGAIN = joined(FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)")
+
+# What has to hold for a run to complete, locked in the order of ruling 37 until the commit.
+LAST_LOOK = gathered(
+    FENCE,
+    LOCKED,
+    HEAD_LOCKED,
+    PROMISED,
+    COMMITTED,
+    MEMBERS,
+    LIVING,
+    of=("fence", "locked", "head_locked", "promised", "committed", "members", "living"),
+)
+# The end of a completed run, with lease, run and head locked by LAST_LOOK.
+FINISH = joined(
+    UNDER_LOCKS,
+    SAVE,
+    READS_RELEASED,
+    WAKEUPS_CANCELLED,
+    MOVED,
+    select="SELECT (SELECT count(*) FROM saved), (SELECT count(*) FROM moved), "
+    "(SELECT array_agg(cause) FROM cancelled)",
+)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from django.db import connections
 from django.db.utils import Error as DatabaseError
 
 from runs.faults import reach
+from runs.statements import plan_each
 from runs.wakeups import LOOK_TASK
 from runtime.drain import draining
 from runtime.liveness.lock import liveness_begin, liveness_key
@@ -37,6 +38,7 @@ def look(run_id: str) -> None:
 def sweep() -> None:
     """Look at everything that may have been forgotten."""
     leave_dead_session()
+    plan_each()
     sweep_all()
 
 

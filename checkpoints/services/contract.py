@@ -51,14 +51,20 @@ def _promise(run: Run, obligations: Mapping[str, str]) -> None:
 
 
 def contract_now(*, run_id: UUID, goal: str, version: int) -> Contract:
-    """The contract with its obligations as they stand now, and every commitment that was accepted. One that was withdrawn
-    since stays in it: only an act on the run changes what a run carries.
+    """The contract with its obligations as they stand now, and every commitment that was accepted."""
+    return contract_of(obligations_of(run_id), commitments_of(run_id), goal=goal, version=version)
+
+
+def contract_of(
+    obligations: Sequence[Obligation], commitments: Sequence[Commitment], *, goal: str, version: int
+) -> Contract:
+    """The contract of a goal with these rows, in the order in which they were agreed. What was withdrawn since stays in it:
+    only an act on the run changes what a run carries.
     """
     promises = tuple(
         Promise.model_validate({"step_name": row.step_name, "statement": row.statement, "status": row.status})
-        for row in obligations_of(run_id)
+        for row in obligations
     )
-    commitments = commitments_of(run_id)
     return Contract(
         version=version,
         goal=goal,

@@ -9,7 +9,7 @@ from accounts.statements import fetch
 from receipts.models import ModelCall, Publication, Reconciliation, Result, ToolCall
 from receipts.selectors import proved_result
 from receipts.services.claims import claim_release
-from receipts.statements import READS_RELEASED, NewCall
+from receipts.statements import RELEASE_READS, NewCall
 from receipts.states import UNSENT_CALL, CallStatus, ModelCallStatus, PublicationStatus, ResultSource
 from runs.canonical import canonical, digest, parse
 
@@ -78,7 +78,7 @@ def calls_cancel(*, run_id: UUID, why: str) -> int:
 
 def unknown_reads_release(*, run_id: UUID) -> None:
     """A READ_ONLY call of unknown outcome does not block anybody once its run has ended (ruling 36)."""
-    fetch(READS_RELEASED, {"run": run_id})
+    fetch(RELEASE_READS, {"run": run_id})
 
 
 def call_reuse(call: ToolCall, other: ToolCall) -> Result:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -81,6 +82,11 @@ def run_to_continue(id: UUID) -> ToContinue:
     news, heard, units, *row = fetch(TO_CONTINUE, {"run": id})[0]
     (run,) = stored(Run, [row])
     return ToContinue(run, news, heard, frozenset(units))
+
+
+def locked_run(rows: Sequence[Sequence[Any]]) -> Run:
+    """The run that LOCKED has locked."""
+    return stored(Run, rows)[0]
 
 
 @dataclass(frozen=True)

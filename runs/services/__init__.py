@@ -14,13 +14,16 @@ from runs.services.budget import (
 )
 from runs.services.control import pause_accept, pause_settle, stop_abort, stop_accept
 from runs.services.run import (
+    Move,
     memory_store,
     message_append,
+    move_params,
     parent_wake,
     progress_store,
     refusal_record,
     run_lock,
     run_move,
+    run_moved,
     run_pin,
     run_settle,
     stop_adopt,
@@ -31,6 +34,7 @@ from runs.services.run import (
 
 __all__ = [
     "Descent",
+    "Move",
     "NewRun",
     "Shortage",
     "artifact_store",
@@ -44,6 +48,7 @@ __all__ = [
     "children_settle",
     "memory_store",
     "message_append",
+    "move_params",
     "parent_wake",
     "pause_accept",
     "pause_settle",
@@ -52,6 +57,7 @@ __all__ = [
     "run_admit",
     "run_lock",
     "run_move",
+    "run_moved",
     "run_pin",
     "run_settle",
     "stop_abort",

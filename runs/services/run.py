@@ -1,6 +1,7 @@
 """Writes around a run: moves of its status, stop requests, refusals, messages, artifacts, memory."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -56,6 +57,19 @@ def run_lock(run_id: UUID) -> Run:
     return stored_row(Run, "id = %(run)s FOR NO KEY UPDATE", {"run": run_id})
 
 
+@dataclass(frozen=True)
+class Move:
+    """A move of a run's status as it is written: whereto, why, by whom. `run_move` says what the rest means."""
+
+    to: RunStatus
+    cause: str
+    actor: str
+    fence: int | None = None
+    hold_reason: HoldReason | None = None
+    detail: str = ""
+    due_in: float | None = None
+
+
 def run_move(
     run: Run,
     to: RunStatus,
@@ -81,32 +95,43 @@ def run_move(
         to, cause, hold_reason, detail, due_in = RunStatus.HELD, "PAUSED", HoldReason.PAUSED, pause.reason[:500], None
     if hold_reason == HoldReason.PAUSED:
         control_adopt(run=run, kind=ControlKind.PAUSE, fence=fence)
+    move = Move(to, cause, actor, fence, hold_reason, detail, due_in)
+    if fetch(MOVE, move_params(run, move)) != [(1,)]:
+        raise RuntimeError(f"run {run.id} is no longer {run.status}")
+    run_moved(run, move)
+
+
+def move_params(run: Run, move: Move) -> dict[str, Any]:
+    """The parameters of MOVED, for whoever joins it into a statement of their own; `run_moved` follows."""
+    to, fence, hold_reason = move.to, move.fence, move.hold_reason
     ended = to in ENDED_RUN
     # Only a holder, or whoever ends the run, has the lease locked; touching it otherwise would turn the lock order around.
     frees = ended or (fence is not None and to not in (RunStatus.RUNNING, RunStatus.STOPPING))
-    move = {
+    return {
         "run": run.id,
         "before": str(run.status),
         "to": str(to),
-        "cause": cause,
-        "actor": actor,
+        "cause": move.cause,
+        "actor": move.actor,
         "fence": fence,
         "hold_reason": None if hold_reason is None else str(hold_reason),
-        "detail": detail,
-        "hold_detail": detail if to == RunStatus.HELD else "",
-        "end_reason": detail if ended else "",
-        "due_in": due_in,
+        "detail": move.detail,
+        "hold_detail": move.detail if to == RunStatus.HELD else "",
+        "end_reason": move.detail if ended else "",
+        "due_in": move.due_in,
         "ended": ended,
         "stopped": to == RunStatus.CANCELLED,
         "frees": frees,
     }
-    if fetch(MOVE, move) != [(1,)]:
-        raise RuntimeError(f"run {run.id} is no longer {run.status}")
-    if ended:
+
+
+def run_moved(run: Run, move: Move) -> None:
+    """What goes with a move in its transaction: the parent is woken where the run has ended, and pages are told."""
+    if move.to in ENDED_RUN:
         parent_wake(run, f"child:{run.id}")
     place = Place(run.tenant_id, run.id, run.thread_id)
-    trace("run_moved", place, before=str(run.status), after=str(to), cause=cause, fence=fence)
-    run.status, run.hold_reason = to, hold_reason
+    trace("run_moved", place, before=str(run.status), after=str(move.to), cause=move.cause, fence=move.fence)
+    run.status, run.hold_reason = move.to, move.hold_reason
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
 
 

@@ -20,7 +20,7 @@ from runs.errors import LeaseLost, connection_lost
 from runs.faults import reach
 from runs.leases import lease_acquire, lease_expired, lease_lock
 from runs.services import refusal_record
-from runs.statements import steps_planned_once
+from runs.statements import plan_once
 from runs.states import Holding, RefusalKind
 from runtime.drain import draining
 from runtime.ending import adopt, give_back, refuse_resume, stop
@@ -88,7 +88,8 @@ def _hold(holding: Holding) -> Holding | None:
     heartbeat = Heartbeat(holding, lambda: adopt(holding))
     session: Session | None = None
     try:
-        with heartbeat, steps_planned_once():
+        plan_once()
+        with heartbeat:
             session = restore(holding, heartbeat)
             going = session is not None and _passes_guards(session)
             while going and session is not None:

@@ -13,12 +13,16 @@ from runtime.loop import drive
 from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, run_now, sql
 
-STEP = "WITH\nfence AS (\n    SELECT l."  # a step begins by locking its lease
 STEP_STATEMENTS_A_STEP = 1.15  # ten turns, ten results, and the turn that ends the run
 STATEMENTS_TO_A_DISPATCH = 32
 STATEMENTS_OF_A_RUN = 55
-TO_ADMIT, TO_TAKE, TO_END = 16, 16, 15
+TO_ADMIT, TO_TAKE, TO_END = 16, 15, 2
 WAL_BYTES_A_STEP = 4700  # the target is 2,500; docs/performance.md says where the rest goes
+
+
+def is_step(statement: str) -> bool:
+    """A step locks its lease, and asks whether new work may start."""
+    return statement.startswith("WITH\nfence AS (\n    SELECT l.") and "\ngo AS (" in statement
 
 
 @contextmanager
@@ -55,7 +59,7 @@ def test_a_step_is_one_statement_and_one_commit(twenty_steps: Engine, monkeypatc
     with monkeypatch.context() as patch, statements(patch) as sent:
         drive(run_id)
     assert run_now(run_id).status == "COMPLETED"
-    of_steps = [index for index, statement in enumerate(sent) if statement.startswith(STEP)]
+    of_steps = [index for index, statement in enumerate(sent) if is_step(statement)]
     assert len(of_steps) <= STEP_STATEMENTS_A_STEP * STEPS
     between = [sent[index] for index in range(of_steps[0], of_steps[-1] + 1) if index not in of_steps]
     assert [statement for statement in between if "renewed_at" not in statement] == []  # only the heartbeat speaks
@@ -71,14 +75,14 @@ def test_what_follows_a_decision_is_few_statements(engine: Engine, monkeypatch: 
     with monkeypatch.context() as patch, statements(patch) as sent:
         drive(run_id)
     assert run_now(run_id).status == "COMPLETED"
-    (dispatch, *_) = [index for index, statement in enumerate(sent) if statement.startswith(STEP)]
+    (dispatch, *_) = [index for index, statement in enumerate(sent) if is_step(statement)]
     assert dispatch < STATEMENTS_TO_A_DISPATCH
 
 
 def outside_steps(sent: list[str]) -> tuple[int, int]:
     """How many statements a worker sent before its first step, and after its last one, but for its heartbeat's."""
     of_worker = [statement for statement in sent if not statement.startswith("UPDATE runs_lease SET renewed_at")]
-    of_steps = [index for index, statement in enumerate(of_worker) if statement.startswith(STEP)]
+    of_steps = [index for index, statement in enumerate(of_worker) if is_step(statement)]
     return of_steps[0], len(of_worker) - of_steps[-1] - 1
 
 
