@@ -16,7 +16,7 @@ from django.utils.crypto import constant_time_compare
 from accounts.codec import NONCE_BYTES, BodyChanged, seal, unseal, wrapping_key
 from accounts.errors import NotFound
 from accounts.models import ApiToken, AuditEvent, DataKey, Membership, User
-from accounts.statements import MEMBERS, fetch, joined
+from accounts.statements import DATA_KEY, MEMBERS, fetch, joined
 from accounts.states import Actor, Permission, permissions_of
 
 
@@ -116,9 +116,11 @@ def data_key(key_id: UUID) -> bytes:
 
 def current_data_key(tenant_id: UUID) -> UUID:
     """The id of the key that new bodies of a tenant are sealed with."""
-    key = "SELECT id FROM accounts_datakey WHERE tenant_id = %(tenant)s AND retired_at IS NULL"
-    found: UUID = fetch(key, {"tenant": tenant_id})[0][0]
+    found: UUID = fetch(_CURRENT_KEY, {"tenant": tenant_id})[0][0]
     return found
+
+
+_CURRENT_KEY = joined(DATA_KEY, select="SELECT id FROM data_key")
 
 
 def sealed_body(*, key_id: UUID, plain: bytes) -> bytes:

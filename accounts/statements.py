@@ -14,7 +14,14 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.db import connection, models
 from psycopg import RawCursor
 
+# The rows that one statement gave, by the names of its parts.
+Gathered = Mapping[str, Sequence[Sequence[Any]]]
+
 M = TypeVar("M", bound=models.Model)
+
+# The key that new bodies of a tenant are sealed with.
+DATA_KEY = """
+data_key AS (SELECT k.id FROM accounts_datakey k WHERE k.tenant_id = %(tenant)s AND k.retired_at IS NULL)"""
 
 # The roles of active members, kept as they are until the commit.
 MEMBERS = """
@@ -47,7 +54,7 @@ def gathered(*parts: str, of: Sequence[str]) -> str:
     return joined(*parts, select="\nUNION ALL ".join(f"SELECT '{name}', ROW(t.*) FROM {name} t" for name in of))
 
 
-def gather(sql: str, params: Mapping[str, Any]) -> Mapping[str, list[tuple[Any, ...]]]:
+def gather(sql: str, params: Mapping[str, Any]) -> Gathered:
     """Send a statement that `gathered` made. Returns the rows of each part by its name, none for a part that gave none.
 
     They come in binary, where each field of a row says of which type it is.

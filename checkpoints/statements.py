@@ -6,9 +6,9 @@ from uuid import UUID
 
 from accounts.keys import new_id
 from accounts.selectors import sealed_body
-from accounts.statements import columns, joined
+from accounts.statements import columns, gathered, joined
 from checkpoints.envelope import Parts, Snapshot
-from checkpoints.models import Checkpoint, Commitment, Obligation
+from checkpoints.models import Commitment, Obligation
 from checkpoints.states import Encoding, Trigger
 
 _HEAD_MOVED = """
@@ -54,22 +54,40 @@ promised AS (
     SELECT {columns(Obligation, "o")} FROM checkpoints_obligation o, locked
     WHERE o.run_id = locked.id ORDER BY o.promised_at, o.id FOR SHARE OF o)"""
 COMMITTED = f"""
+committed AS (SELECT {columns(Commitment, "c")} FROM checkpoints_commitment c WHERE c.run_id = %(run)s)"""
+COMMITTED_KEPT = f"""
 committed AS (
     SELECT {columns(Commitment, "c")} FROM checkpoints_commitment c, locked
     WHERE c.run_id = locked.id ORDER BY c.accepted_at, c.id FOR SHARE OF c)"""
 
-# The head with the revision that it points at, and what the one before is known by.
-HEAD = f"""
-SELECT h.digest, p.digest, {columns(Checkpoint, "c")} FROM checkpoints_head h
-JOIN checkpoints_checkpoint c ON c.run_id = h.run_id AND c.revision = h.revision
-LEFT JOIN checkpoints_checkpoint p ON p.run_id = h.run_id AND p.revision = h.revision - 1
-WHERE h.run_id = %(run)s"""
+# The head, and what the revision before it is known by.
+HEADED = """
+headed AS (
+    SELECT h.revision, h.digest, p.digest AS parent FROM checkpoints_head h
+    LEFT JOIN checkpoints_checkpoint p ON p.run_id = h.run_id AND p.revision = h.revision - 1
+    WHERE h.run_id = %(run)s)"""
 
-# The newest full body up to a revision, and every revision from there on.
-CHAIN = """run_id = %(run)s AND revision BETWEEN (
-    SELECT max(f.revision) FROM checkpoints_checkpoint f
-    WHERE f.run_id = %(run)s AND f.revision <= %(revision)s AND f.encoding = 'FULL') AND %(revision)s
-ORDER BY revision"""
+# The newest full body up to a revision, and every revision from there on: what it is rebuilt from.
+_CHAIN = """
+    SELECT c.save_id, c.run_id, c.revision, c.parent_digest, c.digest, c.format_version, c.encoding, c.body, c.data_key_id,
+        c.purged_at
+    FROM checkpoints_checkpoint c
+    WHERE c.run_id = %(run)s AND c.revision BETWEEN (
+        SELECT max(f.revision) FROM checkpoints_checkpoint f
+        WHERE f.run_id = %(run)s AND f.revision <= {upto} AND f.encoding = 'FULL') AND {upto}
+    ORDER BY c.revision"""
+CHAIN = _CHAIN.format(upto="%(revision)s")
+CHAINED = f"""
+chained AS ({_CHAIN.format(upto="(SELECT headed.revision FROM headed)")})"""
+HEAD = gathered(HEADED, CHAINED, of=("headed", "chained"))
+
+# Saves whose acknowledgement was lost, and the observations of a run's calls that hold no longer.
+UNKNOWN = """
+unknown AS (SELECT s.save_id FROM checkpoints_saveattempt s WHERE s.run_id = %(run)s AND s.status = 'UNKNOWN')"""
+LAPSED = """
+lapsed AS (
+    SELECT l.tool_call_id, l.step_name FROM receipts_toolcall c JOIN checkpoints_lapse l ON l.tool_call_id = c.id
+    WHERE c.run_id = %(run)s)"""
 
 GOAL = """
 INSERT INTO checkpoints_intent (run_id, version, body, data_key_id, revised_by, reason, digest)

@@ -11,7 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from accounts.selectors import sealed_body
-from accounts.statements import joined
+from accounts.statements import columns, joined
+from receipts.models import ModelCall, Proposal, Result, ToolCall
 from receipts.states import Disposition
 
 SEAL = """
@@ -135,8 +136,36 @@ asked_try AS (
     SELECT asked.id, asked.attempts, asking.fence, clock_timestamp() + %(ask_timeout)s * interval '1 second', 'agent'
     FROM asked, asking RETURNING attempt_no)"""
 
-SEALED_TURNS = """
-run_id = %(run)s AND status = 'SEALED' AND coalesce(turn_no <= %(upto)s::int, true) ORDER BY turn_no"""
+# What was asked and said in a run, up to a turn where one is given; what was proposed, which calls that names, beside those of
+# the run itself, and what they gave.
+TURNED = f"""
+turned AS (
+    SELECT f.data_key_id AS said_key, f.body AS said, {columns(ModelCall, "m")} FROM receipts_modelcall m
+    LEFT JOIN runs_artifact f ON f.tenant_id = m.tenant_id AND f.sha256 = m.response_digest
+    WHERE m.run_id = %(run)s AND coalesce(m.turn_no <= %(last_turn)s::int, true) ORDER BY m.turn_no)"""
+PUT = f"""
+put AS (
+    SELECT {columns(Proposal, "p")} FROM receipts_proposal p JOIN receipts_modelcall m ON m.id = p.model_call_id
+    WHERE m.run_id = %(run)s ORDER BY m.turn_no, p.ordinal)"""
+CALLED = f"""
+called AS (
+    SELECT {columns(ToolCall, "c")} FROM receipts_toolcall c WHERE c.run_id = %(run)s
+    UNION ALL
+    SELECT {columns(ToolCall, "c")} FROM receipts_toolcall c
+    WHERE c.id IN (SELECT put.tool_call_id FROM put) AND c.run_id <> %(run)s)"""
+GAVE = f"""
+gave AS (SELECT {columns(Result, "r")} FROM receipts_result r JOIN called ON called.id = r.tool_call_id)"""
+STORY = (TURNED, PUT, CALLED, GAVE)
+TOLD = ("turned", "put", "called", "gave")
+
+# Attempts without an outcome that were sent under an older fence.
+UNANSWERED = """
+unanswered AS (
+    SELECT a.id FROM receipts_attempt a JOIN receipts_toolcall c ON c.id = a.tool_call_id
+    WHERE c.run_id = %(run)s AND a.outcome IS NULL AND a.fence < %(fence)s
+    UNION ALL
+    SELECT a.id FROM receipts_attempt a JOIN receipts_modelcall m ON m.id = a.model_call_id
+    WHERE m.run_id = %(run)s AND a.outcome IS NULL AND a.fence < %(fence)s)"""
 
 OPEN_TURN = """
 run_id = %(run)s AND status IN ('DISPATCHED', 'UNCERTAIN', 'RETRY_WAIT') ORDER BY turn_no DESC LIMIT 1"""
@@ -155,11 +184,14 @@ JOIN receipts_proposal p ON p.tool_call_id = named.id JOIN receipts_modelcall m 
 ORDER BY m.created_at, p.ordinal"""
 
 KEYS = """
-SELECT t.id, t.idempotency_key, t.status, t.blocking, t.ordinal FROM receipts_toolcall t
-WHERE t.run_id = %(run)s ORDER BY t.ordinal"""
+keys AS (
+    SELECT t.id, t.idempotency_key, t.status, t.blocking, t.ordinal FROM receipts_toolcall t
+    WHERE t.run_id = %(run)s ORDER BY t.ordinal)"""
 
 GRANTED = """
-SELECT s.intent_key FROM receipts_secondeffect s JOIN runs_run r ON r.lineage_id = s.lineage_id WHERE r.id = %(run)s"""
+granted AS (
+    SELECT s.intent_key FROM receipts_secondeffect s JOIN runs_run r ON r.lineage_id = s.lineage_id
+    WHERE r.id = %(run)s)"""
 
 READS_RELEASED = """
 reads_released AS (

@@ -10,12 +10,11 @@ from django.db import connection, transaction
 from django.db.models import F
 
 from accounts.statements import fetch, stored_row, stored_rows
-from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.live import hint_changed
 from runs.models import Lease, Run, RunTransition
 from runs.statements import ACQUIRE, fence_params
-from runs.states import Holding, WakeupCause
+from runs.states import Holding
 
 
 def lease_acquire(*, run_id: UUID, owner: str, lock_key: int | None = None) -> Holding | None:
@@ -102,20 +101,6 @@ def lease_lock(holding: Holding) -> Lease | None:
     First in every transaction of a worker (rule 3 of model.md). The caller reads `stop_requested` from the row.
     """
     return next(iter(stored_rows(Lease, _HELD, fence_params(holding))), None)
-
-
-_LOOK = """
-SELECT l.stop_requested, EXISTS (
-    SELECT FROM runs_wakeup w WHERE w.run_id = l.run_id AND w.status = 'PENDING' AND w.cause = ANY(%(causes)s))
-FROM runs_lease l
-WHERE l.run_id = %(run)s AND l.owner = %(owner)s AND l.fence = %(fence)s AND l.expires_at > clock_timestamp()"""
-
-
-def lease_look(holding: Holding, *, causes: frozenset[WakeupCause]) -> tuple[bool, bool]:
-    """Whether a stop is requested, and whether a wakeup of these causes is pending. Locks nothing. Raises LeaseLost."""
-    for stopping, woken in fetch(_LOOK, fence_params(holding) | {"causes": sorted(causes)}):
-        return bool(stopping), bool(woken)
-    raise LeaseLost
 
 
 def lease_expired(holding: Holding) -> bool:

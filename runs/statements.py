@@ -16,7 +16,7 @@ from weakref import WeakSet
 from django.db import connection
 
 from accounts.statements import columns, fetch, joined
-from runs.models import Run
+from runs.models import Message, Run
 from runs.states import Holding
 
 FENCE = """
@@ -144,20 +144,44 @@ noted AS (
     FROM found, taken, moved RETURNING id)
 SELECT found.tenant_id, taken.fence, found.takeover FROM found, taken, moved"""
 
-# What a worker reads first of a run that it has taken.
-TO_CONTINUE = f"""
-SELECT l.news, (SELECT coalesce(max(m.seq), 0) FROM runs_message m WHERE m.run_id = r.id),
-    ARRAY(SELECT b.unit FROM runs_budget b WHERE b.run_id = r.id), {columns(Run, "r")}
-FROM runs_run r JOIN runs_lease l ON l.run_id = r.id WHERE r.id = %(run)s"""
+# What a worker reads first of a run that it has taken, and under which lease.
+CONTINUED = f"""
+continued AS (
+    SELECT l.owner = %(owner)s AND l.fence = %(fence)s AND l.expires_at > clock_timestamp() AS held, l.stop_requested,
+        l.news, (SELECT coalesce(max(m.seq), 0) FROM runs_message m WHERE m.run_id = r.id) AS heard,
+        ARRAY(SELECT b.unit FROM runs_budget b WHERE b.run_id = r.id) AS units,
+        a.key, v.version, v.manifest_digest, {columns(Run, "r")}
+    FROM runs_run r JOIN runs_lease l ON l.run_id = r.id JOIN runs_agentversion v ON v.id = r.agent_version_id
+    JOIN runs_agent a ON a.id = v.agent_id WHERE r.id = %(run)s)"""
+
+WOKEN = """
+woken AS (
+    SELECT w.cause FROM runs_wakeup w
+    WHERE w.run_id = %(run)s AND w.status = 'PENDING' AND w.cause = ANY(%(causes)s))"""
+
+# Whom a run acts for, while that is an active member of its tenant.
+PRINCIPAL = """
+principal AS (
+    SELECT u.username, m.roles FROM runs_run r JOIN accounts_user u ON u.username = substr(r.created_by, 8)
+    JOIN accounts_membership m ON m.tenant_id = r.tenant_id AND m.user_id = u.id
+    WHERE r.id = %(run)s AND r.created_by LIKE 'person:%' AND u.is_active)"""
 
 PIN = """
 SELECT a.key, v.version, v.manifest_digest FROM runs_agentversion v JOIN runs_agent a ON a.id = v.agent_id
 WHERE v.id = %(version)s"""
 
-INPUTS = """
-SELECT i.name, f.data_key_id, f.body, i.sha256 FROM runs_runinput i JOIN runs_run r ON r.id = i.run_id
-LEFT JOIN runs_artifact f ON f.tenant_id = r.tenant_id AND f.sha256 = i.sha256
-WHERE i.run_id = %(run)s ORDER BY i.name"""
+GIVEN = """
+given AS (
+    SELECT i.name, f.data_key_id, f.body, i.sha256 FROM runs_runinput i JOIN runs_run r ON r.id = i.run_id
+    LEFT JOIN runs_artifact f ON f.tenant_id = r.tenant_id AND f.sha256 = i.sha256
+    WHERE i.run_id = %(run)s ORDER BY i.name)"""
+INPUTS = joined(GIVEN, select="SELECT * FROM given")
+
+# What a run was told, up to a message where one is given.
+SAID = f"""
+said AS (
+    SELECT {columns(Message, "m")} FROM runs_message m
+    WHERE m.run_id = %(run)s AND coalesce(m.seq <= %(last_message)s::bigint, true) ORDER BY m.seq)"""
 
 # The run of a proved lease, locked after it, as everything that a worker writes beside its steps begins.
 LOCKED = f"""

@@ -2,15 +2,26 @@
 
 import json
 from bisect import bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from receipts.selectors import TurnRecord, proposals_waiting, proved_result, sealed_turns
+from accounts.statements import Gathered, gather, gathered
+from receipts.selectors import (
+    RunKeys,
+    Story,
+    TurnRecord,
+    keys_of_calls,
+    proposals_waiting,
+    proved_result,
+    story_of,
+)
+from receipts.statements import GRANTED, STORY, TOLD
 from receipts.states import CallStatus, Disposition
 from runs.canonical import canonical, digest
-from runs.selectors import messages_of, source_of
+from runs.selectors import said_messages, source_of
+from runs.statements import SAID
 from runtime.contracts import ProposedCall
 
 _CLOSED = {
@@ -104,36 +115,63 @@ def answers_of(call_ids: Collection[UUID]) -> list[str]:
     return [message_id(turn_no, ordinal) for _, turn_no, ordinal in named]
 
 
-def rebuild(run: Any, *, compacted_through: int = 0) -> Conversation:
+# What a run was told, asked and answered, for its conversation and its keys.
+HISTORY = (SAID, *STORY, GRANTED)
+OF_HISTORY = ("said", *TOLD, "granted")
+_HISTORY = gathered(*HISTORY, of=OF_HISTORY)
+
+
+@dataclass(frozen=True)
+class History:
+    """What a run was told, and what it asked and did, as it is stored now; and the intents that have leave for another effect."""
+
+    run: Any
+    messages: Sequence[tuple[Any, str]]
+    story: Story
+    granted: Sequence[Sequence[str]]
+
+    def keys(self, results: Sequence[UUID]) -> RunKeys:
+        """The keys of the run. `results`: the calls whose results its snapshot refers to."""
+        return keys_of_calls(self.story.calls.values(), self.granted, results=results)
+
+
+def history_of(run: Any, *, turns: int | None = None, messages: int | None = None) -> History:
+    """The history of a run up to a turn and a message, in one read. Raises BodyChanged."""
+    return history_in(run, gather(_HISTORY, {"run": run.id, "last_turn": turns, "last_message": messages}))
+
+
+def history_in(run: Any, found: Gathered) -> History:
+    """The same, by the rows of HISTORY."""
+    return History(run, said_messages(found["said"]), story_of(found, run_id=run.id), found["granted"])
+
+
+def rebuild(history: History, *, compacted_through: int = 0) -> Conversation:
     """The conversation of a run from what is stored, for a worker that takes over, compacted as far as its head says.
 
     A continued or forked run goes on with what its source had heard and said up to the revision where it begins.
     """
     conversation = Conversation(compacted_through=compacted_through)
-    parts, turns, messages = [], None, None
-    source: Any = run
-    while source is not None:
-        parts.append((source, turns, messages))
-        turns, messages = source.inherited_turns, source.inherited_messages
-        source = source_of(source)
+    parts = [history]
+    while (source := source_of(parts[-1].run)) is not None:
+        now = parts[-1].run
+        parts.append(history_of(source, turns=now.inherited_turns, messages=now.inherited_messages))
     for part in reversed(parts):
-        _add_part(conversation, *part)
+        _add_part(conversation, part)
     return conversation
 
 
-def _add_part(conversation: Conversation, run: Any, turns: int | None, messages: int | None) -> None:
-    """Add what one run of the line heard and said, up to a turn and a message."""
-    notices = list(messages_of(run, upto=messages))
-    _add_messages(conversation, notices, after_turn=run.inherited_turns)
-    for turn in sealed_turns(tenant_id=run.tenant_id, run_id=run.id, upto=turns):
+def _add_part(conversation: Conversation, part: History) -> None:
+    """Add what one run of the line heard and said."""
+    _add_messages(conversation, part.messages, after_turn=part.run.inherited_turns)
+    for turn in part.story.sealed:
         proposals = tuple(ProposedCall(call["tool"], call["arguments"]) for call in turn.proposed)
         conversation.add_turn(turn.turn_no, turn.text, proposals)
         _add_answers(conversation, turn)
-        _add_messages(conversation, notices, after_turn=turn.turn_no)
+        _add_messages(conversation, part.messages, after_turn=turn.turn_no)
 
 
-def _add_messages(conversation: Conversation, notices: list[Any], *, after_turn: int) -> None:
-    for row, text in notices:
+def _add_messages(conversation: Conversation, told: Sequence[tuple[Any, str]], *, after_turn: int) -> None:
+    for row, text in told:
         if row.after_turn == after_turn:
             conversation.add({"role": row.role, "text": text})
 

@@ -46,10 +46,9 @@ def ground(session: Session) -> Failed | None:
     return _principal(session) or _withdrawn(session)
 
 
-def ground_found(session: Session, members: Iterable[Sequence[Any]], commitments: Iterable[Any]) -> Failed | None:
-    """The same, by what its commit has read and keeps: the members, and the run's commitments."""
-    acts = may_still(session.run.created_by, Permission.START, members)
-    return _acts(session, acts) or _holds(withdrawn_of(commitments))
+def ground_found(run: Any, members: Iterable[Sequence[Any]], commitments: Iterable[Any]) -> Failed | None:
+    """The same, by what was read together with other things of the run: the members that count, and its commitments."""
+    return _acts(run, may_still(run.created_by, Permission.START, members)) or _holds(withdrawn_of(commitments))
 
 
 def approval(session: Session, call: Any, wait: Any, *, decider: str) -> Failed | None:
@@ -124,13 +123,13 @@ def _binding(session: Session, call: Any, wait: Any) -> Failed | None:
 def _principal(session: Session) -> Failed | None:
     """Guard 10, first half: the person that the run acts for is still a member who may start runs."""
     run = session.run
-    return _acts(session, still_may(tenant_id=run.tenant_id, label=run.created_by, permission=Permission.START))
+    return _acts(run, still_may(tenant_id=run.tenant_id, label=run.created_by, permission=Permission.START))
 
 
-def _acts(session: Session, may: bool) -> Failed | None:
+def _acts(run: Any, may: bool) -> Failed | None:
     if may:
         return None
-    name = session.run.created_by.partition(":")[2]
+    name = run.created_by.partition(":")[2]
     return Failed(RefusalKind.AUTHORITY, f"the run acts for {name}, who may not start runs here any more")
 
 
@@ -212,7 +211,11 @@ def note_drift(session: Session) -> None:
 
 def goes_on(session: Session) -> bool:
     """True if guards 10 and 11 hold; else the run was held."""
-    failed = ground(session)
+    return passed(session, ground(session))
+
+
+def passed(session: Session, failed: Failed | None) -> bool:
+    """True if they have been asked and hold; else the run was held."""
     if failed is not None:
         return hold(session, failed)
     session.trace("guards_passed", guards="10 11")

@@ -7,60 +7,70 @@ format, pins and references. Each refusal holds the run under a kind of its own.
 import json
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from django.db.utils import OperationalError
 
 from accounts.codec import BodyChanged
-from accounts.selectors import current_data_key
+from accounts.statements import Gathered, gather
 from checkpoints.errors import Unreadable
-from checkpoints.selectors import Position, lapses_of, load_head, unknown_saves
+from checkpoints.selectors import Position, commitments_in, head_position, lapses_of
 from checkpoints.services import head_lock_soon, saves_probe
-from receipts.selectors import (
-    calls_in_lineage,
-    lost_workers,
-    open_attempts,
-    proposals_waiting,
-    result_bytes,
-    run_keys,
-)
+from receipts.selectors import Story, calls_in_lineage, lost_workers, proposals_for, result_bytes
 from runs.canonical import canonical, digest
 from runs.errors import connection_lost
-from runs.leases import lease_look
-from runs.selectors import ToContinue, pin_of, run_inputs, run_to_continue
+from runs.selectors import Pin, given_inputs, to_continue
 from runs.services import children_settle
+from runs.statements import fence_params
 from runs.states import UNHOLDING_CAUSES, BudgetUnit, Holding, HoldReason, RecoveryPolicy, RunStatus, WakeupCause
 from runs.wakeups import wakeups_consume
 from runtime.cascade import children_end
 from runtime.contracts import AgentSpec, PriorResult
-from runtime.conversation import answers_of, rebuild
+from runtime.conversation import answers_of, history_in, rebuild
 from runtime.ending import close_settled, held_run, lose_open_attempts, park, refuse_resume, stop, worker
 from runtime.gateways import gateway
+from runtime.guards import ground_found
 from runtime.heartbeat import Heartbeat
 from runtime.policy import policy_believed
 from runtime.registry import agents, manifest, price_of
 from runtime.session import Session
+from runtime.statements import RESTORE
 
 
 def restore(holding: Holding, heartbeat: Heartbeat) -> Session | None:
     """The session that the holder continues with, or None when the run was parked, settled or stopped instead.
 
+    Everything is read in one statement, at one moment after the lease was taken; again where something was settled first.
     Under the first fence there are no attempts to settle: nobody has held the run before.
     """
-    if holding.fence > 1 and settle_lost_attempts(holding):
-        stop(holding)
-        return None
-    taken = run_to_continue(holding.run_id)
-    run = taken.run
+    found = _found(holding)
+    if holding.fence > 1:
+        settled, stopping = settle_lost_attempts(holding, found)
+        if stopping:
+            stop(holding)
+            return None
+        found = _found(holding) if settled else found
+    run = to_continue(found["continued"]).run
     settling = holding.takeover and run.recovery_policy == RecoveryPolicy.SETTLE
     if run.takeovers > run.max_takeovers and not settling:
         _hold_often_taken(holding, run)
         return None
-    if not resolve_unknown_saves(holding):
-        return None
+    if found["unknown"]:
+        if not resolve_unknown_saves(holding):
+            return None
+        found = _found(holding)
     if settling:
         settle_run(holding)
         return None
-    return _guarded(holding, heartbeat, taken)
+    return _guarded(holding, heartbeat, found)
+
+
+def _found(holding: Holding) -> Gathered:
+    """Everything about a run that its holder has to know. Raises LeaseLost where it is not held any more."""
+    wanted = fence_params(holding) | {"causes": sorted(_HEARD), "last_turn": None, "last_message": None}
+    found = gather(RESTORE, wanted)
+    to_continue(found["continued"])
+    return found
 
 
 def _hold_often_taken(holding: Holding, run: Any) -> None:
@@ -81,28 +91,25 @@ def _hold_often_taken(holding: Holding, run: Any) -> None:
 _HEARD = UNHOLDING_CAUSES | {WakeupCause.CHILD}
 
 
-def settle_lost_attempts(holding: Holding) -> bool:
+def settle_lost_attempts(holding: Holding, found: Gathered) -> tuple[bool, bool]:
     """Mark every attempt of an older fence as unanswered and hold its budget, and hear of children that have ended. Returns
-    whether a stop is requested.
+    whether there was anything of that, and whether a stop is requested.
 
     Where there is nothing of that, nothing is locked: no older fence can send any more, and a wakeup that comes now is
     heard of like one that comes later.
     """
-    stop_requested, woken = lease_look(holding, causes=_HEARD)
-    if not woken and not open_attempts(run_id=holding.run_id, before_fence=holding.fence):
-        return stop_requested
+    if not found["woken"] and not found["unanswered"]:
+        return False, to_continue(found["continued"]).stopping
     with held_run(holding) as (run, stopping):
         lose_open_attempts(run.id, before_fence=holding.fence, why="its worker was lost before it could say")
         wakeups_consume(run_id=run.id, fence=holding.fence, causes=UNHOLDING_CAUSES)
         if wakeups_consume(run_id=run.id, fence=holding.fence, causes=frozenset({WakeupCause.CHILD})):
             children_settle(run.id)
-    return bool(stopping)
+    return True, bool(stopping)
 
 
 def resolve_unknown_saves(holding: Holding) -> bool:
     """Look up every save whose acknowledgement was lost (guard 4). False: somebody keeps the head locked, the run is held."""
-    if not unknown_saves(holding.run_id):
-        return True
     try:
         with held_run(holding) as (run, _):
             head_lock_soon(run.id)
@@ -132,9 +139,9 @@ def settle_run(holding: Holding) -> None:
         children_end(holding.run_id)
 
 
-def _guarded(holding: Holding, heartbeat: Heartbeat, taken: ToContinue) -> Session | None:
+def _guarded(holding: Holding, heartbeat: Heartbeat, found: Gathered) -> Session | None:
     try:
-        return _session(holding, heartbeat, taken)
+        return _session(holding, heartbeat, found)
     except Unreadable as error:
         refuse_resume(holding, error.kind, error.found)
     except BodyChanged:
@@ -142,10 +149,14 @@ def _guarded(holding: Holding, heartbeat: Heartbeat, taken: ToContinue) -> Sessi
     return None
 
 
-def _session(holding: Holding, heartbeat: Heartbeat, taken: ToContinue) -> Session:
+def _session(holding: Holding, heartbeat: Heartbeat, found: Gathered) -> Session:
+    taken = to_continue(found["continued"])
     run: Any = taken.run
-    position = load_head(run)
-    spec = pinned_spec(run, position)
+    position = head_position(run, found)
+    spec = pinned_spec(taken.pin, position)
+    inputs = _materials(given_inputs(found["given"]), position)
+    history = history_in(run, found)
+    refs = position.snapshot.results
     session = Session(
         holding=holding,
         run=run,
@@ -153,30 +164,45 @@ def _session(holding: Holding, heartbeat: Heartbeat, taken: ToContinue) -> Sessi
         gateway=gateway(),
         heartbeat=heartbeat,
         position=position,
-        key_id=current_data_key(run.tenant_id),
-        inputs=_materials(run, position),
-        results=prior_results(run, position),
-        conversation=rebuild(run, compacted_through=position.snapshot.compacted_through),
+        key_id=found["data_key"][0][0],
+        inputs=inputs,
+        results=prior_results(run, position, known=history.story.calls),
+        conversation=rebuild(history, compacted_through=position.snapshot.compacted_through),
         news=taken.news,
         heard=taken.heard,
-        keys=run_keys(run_id=run.id, results=[ref.call for ref in position.snapshot.results]),
+        keys=history.keys([ref.call for ref in refs]),
         policy=policy_believed(run.tenant_id),
         price=price_of(spec),
         timed=BudgetUnit.WALL_MS in taken.units,
+        failed=ground_found(run, found["principal"], commitments_in(found["committed"])),
+        nothing_asked_after=_nothing_asked_after(position, history.story),
     )
     session.trace("resumed", fence=holding.fence, takeover=holding.takeover, revision=position.revision)
-    for ref in position.snapshot.results:
+    for ref in refs:
         session.trace("ref_verified", ref.call, digest=ref.digest)
-    for call_id, turn_no, ordinal in proposals_waiting(call_ids=position.snapshot.barrier):
+    for call_id, turn_no, ordinal in proposals_for(history.story, call_ids=position.snapshot.barrier):
         session.asked_for(call_id, turn_no, ordinal)
-    lapses = lapses_of([ref.call for ref in position.snapshot.results])
+    lapses = _lapses(position, history.story, found)
     session.lapse(lapses, answers_of(lapses))
     return session
 
 
-def pinned_spec(run: Any, position: Position) -> AgentSpec:
-    """The agent version that the run is pinned to, if this installation still has exactly it (guard 7)."""
-    pin = pin_of(run)
+def _nothing_asked_after(position: Position, story: Story) -> int | None:
+    """The head's revision, if no turn was asked for that it does not know of."""
+    newest = max((turn.turn_no for turn in story.turns), default=0)
+    return position.revision if newest <= position.snapshot.turn_no else None
+
+
+def _lapses(position: Position, story: Story, found: Gathered) -> Mapping[UUID, str]:
+    """The observations that the snapshot rests on and that have lapsed, here or in the run that this one goes on from."""
+    calls = [ref.call for ref in position.snapshot.results]
+    if all(id in story.calls for id in calls):
+        return {id: step_name for id, step_name in found["lapsed"] if id in calls}
+    return lapses_of(calls)
+
+
+def pinned_spec(pin: Pin, position: Position) -> AgentSpec:
+    """The agent version that a run is pinned to, if this installation still has exactly it (guard 7). Raises Unreadable."""
     agent = agents().get(pin.agent)
     if agent is None:
         raise Unreadable("PIN_UNAVAILABLE", f"agent {pin.agent} is not registered here")
@@ -186,9 +212,8 @@ def pinned_spec(run: Any, position: Position) -> AgentSpec:
     return agent.spec
 
 
-def _materials(run: Any, position: Position) -> Mapping[str, bytes]:
-    """The uploads of a run, each that the snapshot names found and equal by digest (guard 8)."""
-    inputs = run_inputs(run)
+def _materials(inputs: Mapping[str, bytes], position: Position) -> Mapping[str, bytes]:
+    """The uploads of a run, each that the snapshot names found and equal by digest (guard 8). Raises Unreadable."""
     for material in position.snapshot.materials:
         if material.name not in inputs:
             raise Unreadable("MISSING_REF", f"the input {material.name}")
@@ -197,12 +222,15 @@ def _materials(run: Any, position: Position) -> Mapping[str, bytes]:
     return inputs
 
 
-def prior_results(run: Any, position: Position) -> list[PriorResult]:
-    """The results that the snapshot refers to, each found in the run's lineage and equal by digest (guard 8)."""
-    refs = position.snapshot.results
-    if not refs:
-        return []
-    calls = calls_in_lineage(ids=[ref.call for ref in refs], lineage_id=run.lineage_id)
+def prior_results(run: Any, position: Position, known: Mapping[UUID, Any] | None = None) -> list[PriorResult]:
+    """The results that the snapshot refers to, each found in the run's lineage and equal by digest (guard 8). Raises Unreadable.
+
+    `known` are calls of the run that have been read, with their results.
+    """
+    refs, calls = position.snapshot.results, dict(known or {})
+    elsewhere = [ref.call for ref in refs if ref.call not in calls]
+    if elsewhere:
+        calls |= calls_in_lineage(ids=elsewhere, lineage_id=run.lineage_id)
     found = []
     for ref in refs:
         call = calls.get(ref.call)

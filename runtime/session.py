@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
@@ -15,16 +15,19 @@ from checkpoints.selectors import Position
 from checkpoints.services import prepare, proved
 from checkpoints.statements import Candidate, Prepared
 from checkpoints.states import Phase, Trigger
-from receipts.selectors import RunKeys, run_keys
+from receipts.selectors import RunKeys
 from runs.errors import LeaseLost
 from runs.selectors import last_message, memory_texts
 from runs.states import Holding
 from runs.trace import Attribute, Place, trace
 from runtime.contracts import AgentSpec, Arguments, Gateway, Price, PriorResult, Tool, ToolContext, ToolRetryable
-from runtime.conversation import Conversation, rebuild
+from runtime.conversation import Conversation, history_of, rebuild
 from runtime.descent import child_report
 from runtime.heartbeat import Heartbeat
 from runtime.hosts import Asking, Tried
+
+if TYPE_CHECKING:
+    from runtime.guards import Failed
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,10 @@ class Session:
     price: Price | None = None  # of the model, where somebody has said it
     timed: bool = False  # whether time on the wire has a cap
     asked: Asked | None = None
+    # Why the run may not go on by the guards 10 and 11, as they were read when it was restored; None where it may.
+    failed: "Failed | None" = None
+    # The revision after which no turn had been asked for when the run was restored; None once the model was asked.
+    nothing_asked_after: int | None = None
     # The open super-step: what is to be sent now, which calls have no settled outcome yet, and what the others gave.
     sending: list[Sending] = field(default_factory=list)
     out: set[UUID] = field(default_factory=set)
@@ -188,8 +195,9 @@ class Session:
 
     def reread(self) -> None:
         """Take conversation and keys from the store again, after calls were closed or results adopted."""
-        self.conversation = rebuild(self.run, compacted_through=self.snapshot.compacted_through)
-        self.keys = run_keys(run_id=self.run.id, results=[ref.call for ref in self.snapshot.results])
+        history = history_of(self.run)
+        self.conversation = rebuild(history, compacted_through=self.snapshot.compacted_through)
+        self.keys = history.keys([ref.call for ref in self.snapshot.results])
 
     def hear(self, news: int) -> bool:
         """Read what the run was told since the conversation was read. False when there is nothing new."""

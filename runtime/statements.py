@@ -8,11 +8,40 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from accounts.statements import MEMBERS, gathered, joined
+from accounts.statements import DATA_KEY, MEMBERS, gathered, joined
 from approvals.statements import GOVERNED, POLICY
-from checkpoints.statements import COMMITTED, HEAD_LOCKED, OBLIGATION, PROMISED, SAVE, TASK_WRITE, UNDER_LOCKS
-from receipts.statements import ASK, ASK_AGAIN, CALLS, DISPATCH, OPEN_CALL, READS_RELEASED, RESULT, SEAL
-from runs.statements import ARTIFACT, BUDGET, FENCE, GO, GO_WHERE_ALLOWED, LIVING, LOCKED, MOVED, WAKEUPS_CANCELLED, run_statement
+from checkpoints.statements import (
+    CHAINED,
+    COMMITTED,
+    COMMITTED_KEPT,
+    HEAD_LOCKED,
+    HEADED,
+    LAPSED,
+    OBLIGATION,
+    PROMISED,
+    SAVE,
+    TASK_WRITE,
+    UNDER_LOCKS,
+    UNKNOWN,
+)
+from receipts.statements import ASK, ASK_AGAIN, CALLS, DISPATCH, OPEN_CALL, READS_RELEASED, RESULT, SEAL, UNANSWERED
+from runs.statements import (
+    ARTIFACT,
+    BUDGET,
+    CONTINUED,
+    FENCE,
+    GIVEN,
+    GO,
+    GO_WHERE_ALLOWED,
+    LIVING,
+    LOCKED,
+    MOVED,
+    PRINCIPAL,
+    WAKEUPS_CANCELLED,
+    WOKEN,
+    run_statement,
+)
+from runtime.conversation import HISTORY, OF_HISTORY
 from runtime.drain import draining
 
 _DONE_WHERE_GO = """
@@ -102,13 +131,34 @@ DISPATCH_CALLS = joined(
 )
 DISPATCH_AGAIN = joined(FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)")
 
+# Everything that a worker has to know of a run that it has taken, as it is at one moment after that.
+RESTORE = gathered(
+    CONTINUED,
+    WOKEN,
+    UNANSWERED,
+    UNKNOWN,
+    HEADED,
+    CHAINED,
+    GIVEN,
+    *HISTORY,
+    LAPSED,
+    PRINCIPAL,
+    COMMITTED,
+    DATA_KEY,
+    of=(
+        *("continued", "woken", "unanswered", "unknown", "headed", "chained", "given"),
+        *OF_HISTORY,
+        *("lapsed", "principal", "committed", "data_key"),
+    ),
+)
+
 # What has to hold for a run to complete, locked in the order of ruling 37 until the commit.
 LAST_LOOK = gathered(
     FENCE,
     LOCKED,
     HEAD_LOCKED,
     PROMISED,
-    COMMITTED,
+    COMMITTED_KEPT,
     MEMBERS,
     LIVING,
     of=("fence", "locked", "head_locked", "promised", "committed", "members", "living"),

@@ -103,16 +103,16 @@ def grow(dsn: str) -> Grown:
     from bench.stub_growing import MARKS
     from checkpoints.selectors import load_head
     from runs.selectors import run_now
-    from runtime.conversation import rebuild
+    from runtime.conversation import history_of, rebuild
     from runtime.loop import drive
 
     run_id = started(agent="grower")
     drive(run_id)
     run = run_now(run_id)
-    head, conversation = load_head(run), rebuild(run)
+    head, conversation = load_head(run), rebuild(history_of(run))
     if run.status != "COMPLETED" or len(conversation.messages) < START_MESSAGES + STEPS:
         raise RuntimeError(f"the long run is {run.status}")
-    loads = [_milliseconds(lambda: (load_head(run), rebuild(run))) for _ in range(LOADS)]
+    loads = [_milliseconds(lambda: (load_head(run), rebuild(history_of(run)))) for _ in range(LOADS)]
     heads = [_milliseconds(lambda: load_head(run)) for _ in range(LOADS)]
     return Grown(head.revision, MARKS[-STEPS - 1 :], loads, heads)
 

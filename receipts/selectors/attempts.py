@@ -9,19 +9,13 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Max, Q
 
-from accounts.statements import fetch
+from accounts.statements import fetch, joined
 from receipts.models import Attempt, Reconciliation, ToolCall
+from receipts.statements import UNANSWERED
 from receipts.states import AttemptOutcome, Verdict
 from runs.models import RunTransition
 
-_ANY_OPEN = """
-SELECT 1 WHERE EXISTS (
-        SELECT FROM receipts_attempt a JOIN receipts_toolcall c ON c.id = a.tool_call_id
-        WHERE c.run_id = %(run)s AND a.outcome IS NULL AND a.fence < %(fence)s)
-    OR EXISTS (
-        SELECT FROM receipts_attempt a JOIN receipts_modelcall m ON m.id = a.model_call_id
-        WHERE m.run_id = %(run)s AND a.outcome IS NULL AND a.fence < %(fence)s)"""
-
+_ANY_OPEN = joined(UNANSWERED, select="SELECT 1 FROM unanswered LIMIT 1")
 
 _UNTIL = "SELECT extract(epoch FROM %(last)s::timestamptz - clock_timestamp())::float8"
 

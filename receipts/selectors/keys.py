@@ -1,13 +1,13 @@
 """What has been done or claimed in a run and its lineage, by key."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
-from accounts.statements import fetch
+from accounts.statements import gather, gathered
 from receipts.models import Claim, ToolCall
 from receipts.statements import GRANTED, KEYS
 from receipts.states import LIVE_CALL, UNSENT_CALL, CallStatus
@@ -75,23 +75,39 @@ class RunKeys:
 
 def run_keys(*, run_id: UUID, results: Sequence[UUID] = ()) -> RunKeys:
     """The keys of a run as they are stored now. `results`: the calls whose results its snapshot refers to."""
-    calls = [_Keyed(*row) for row in fetch(KEYS, {"run": run_id})]
-    unknown = [call for call in calls if call.status == CallStatus.UNCERTAIN and not call.blocking]
-    return RunKeys(
-        live={call.key: call.id for call in calls if call.status in LIVE_CALL and call not in unknown},
-        given_up=frozenset(call.key for call in unknown),
-        ordinal=max((call.ordinal for call in calls), default=0),
-        granted=frozenset(intent for (intent,) in fetch(GRANTED, {"run": run_id})),
-        carried=_carried_reads(set(results) - {call.id for call in calls}),
-    )
+    found = gather(_RUN_KEYS, {"run": run_id})
+    return keys_of([Keyed(*row) for row in found["keys"]], found["granted"], results=results)
 
 
-class _Keyed(NamedTuple):
+_RUN_KEYS = gathered(KEYS, GRANTED, of=("keys", "granted"))
+
+
+class Keyed(NamedTuple):
+    """What counts of a call for the keys of its run."""
+
     id: UUID
     key: str
     status: str
     blocking: bool
     ordinal: int
+
+
+def keys_of(calls: Sequence[Keyed], granted: Iterable[Sequence[str]], *, results: Sequence[UUID]) -> RunKeys:
+    """The same, by the calls of a run and the rows of GRANTED."""
+    unknown = [call for call in calls if call.status == CallStatus.UNCERTAIN and not call.blocking]
+    return RunKeys(
+        live={call.key: call.id for call in calls if call.status in LIVE_CALL and call not in unknown},
+        given_up=frozenset(call.key for call in unknown),
+        ordinal=max((call.ordinal for call in calls), default=0),
+        granted=frozenset(intent for (intent,) in granted),
+        carried=_carried_reads(set(results) - {call.id for call in calls}),
+    )
+
+
+def keys_of_calls(calls: Iterable[ToolCall], granted: Iterable[Sequence[str]], *, results: Sequence[UUID]) -> RunKeys:
+    """The same, where the calls have been read whole."""
+    keyed = [Keyed(call.id, call.idempotency_key, call.status, call.blocking, call.ordinal) for call in calls]
+    return keys_of(sorted(keyed, key=lambda call: call.ordinal), granted, results=results)
 
 
 def _carried_reads(ids: set[UUID]) -> dict[str, UUID]:

@@ -1,19 +1,20 @@
 """Reads of what the model was asked, and what it proposed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Max, Prefetch, prefetch_related_objects
 
-from accounts.statements import fetch, stored_rows
-from receipts.models import ModelCall, Proposal, ToolCall
+from accounts.selectors import proved_body
+from accounts.statements import Gathered, fetch, gather, gathered, stored, stored_rows
+from receipts.models import ModelCall, Proposal, Result, ToolCall
 from receipts.selectors.calls import call_arguments
-from receipts.statements import AUTHORED, OPEN_TURN, SEALED_TURNS, WAITING
+from receipts.statements import AUTHORED, OPEN_TURN, STORY, TOLD, WAITING
 from receipts.states import CallStatus, Disposition, ModelCallStatus
-from runs.selectors import artifact_bytes, artifacts_bytes
+from runs.selectors import artifact_bytes
 
 
 @dataclass(frozen=True)
@@ -30,34 +31,61 @@ def sealed_turns(*, tenant_id: UUID, run_id: UUID, upto: int | None = None) -> l
     """Every sealed turn of a run in order, for the conversation that the next request is built from; those up to a
     number, where one is given.
     """
-    sealed = {"run": run_id, "upto": upto}
-    turns = stored_rows(ModelCall, SEALED_TURNS, sealed)
-    if not turns:
-        return []
-    calls = ToolCall.objects.select_related("result")
-    proposals = Proposal.objects.order_by("ordinal").prefetch_related(Prefetch("tool_call", queryset=calls))
-    prefetch_related_objects(turns, Prefetch("proposals", queryset=proposals))
-    bodies = artifacts_bytes(tenant_id=tenant_id, sha256s={str(turn.response_digest) for turn in turns})
-    records = [_record(turn, json.loads(bodies[str(turn.response_digest)])) for turn in turns]
-    _answer_by_stand_ins(records)
-    return records
+    story = story_of(gather(_STORY, {"run": run_id, "last_turn": upto}), run_id=run_id)
+    if any(turn.tenant_id != tenant_id for turn in story.turns):
+        raise LookupError(f"run {run_id} is of another tenant")
+    return story.sealed
 
 
-def _record(turn: ModelCall, said: dict[str, Any]) -> TurnRecord:
-    return TurnRecord(turn.turn_no, said["text"], said["proposals"], list(turn.proposals.all()))
+_STORY = gathered(*STORY, of=TOLD)
 
 
-def _answer_by_stand_ins(records: Sequence[TurnRecord]) -> None:
-    """A proposal whose call a person rejected for another one is answered by what came of that one (T42)."""
-    rejected = [
-        proposal
-        for record in records
-        for proposal in record.proposals
-        if proposal.tool_call is not None and proposal.tool_call.status == CallStatus.REJECTED
+@dataclass(frozen=True)
+class Story:
+    """What was asked and said in a run: its turns, the sealed ones with what became of each proposal, and its own calls by
+    id with their results.
+    """
+
+    turns: Sequence[ModelCall]
+    sealed: list[TurnRecord]
+    calls: Mapping[UUID, ToolCall]
+
+
+def story_of(found: Gathered, *, run_id: UUID) -> Story:
+    """The story of a run by the rows of STORY. Raises BodyChanged."""
+    results = {result.tool_call_id: result for result in stored(Result, found["gave"])}
+    calls = {call.id: call for call in stored(ToolCall, found["called"])}
+    for call in calls.values():
+        ToolCall.result.related.set_cached_value(call, results.get(call.id))
+    turns = stored(ModelCall, [columns for _, _, *columns in found["turned"]])
+    proposals: dict[UUID, list[Proposal]] = {turn.id: [] for turn in turns}
+    for proposal in stored(Proposal, found["put"]):
+        if proposal.tool_call_id is not None:
+            proposal.tool_call = calls[proposal.tool_call_id]
+        proposals.get(proposal.model_call_id, []).append(proposal)
+    sealed = [
+        _record(turn, key_id, body, proposals[turn.id])
+        for turn, (key_id, body, *_) in zip(turns, found["turned"], strict=True)
+        if turn.status == ModelCallStatus.SEALED
     ]
-    newest = stand_ins_of(ids=[proposal.tool_call_id for proposal in rejected if proposal.tool_call_id])
-    for proposal in rejected:
-        proposal.tool_call = newest.get(proposal.tool_call_id, proposal.tool_call)
+    _answer_by_stand_ins(sealed, calls.values())
+    return Story(turns, sealed, {id: call for id, call in calls.items() if call.run_id == run_id})
+
+
+def _record(turn: ModelCall, key_id: UUID, body: bytes, proposals: Sequence[Proposal]) -> TurnRecord:
+    said = json.loads(proved_body(key_id=key_id, body=body, sha256=str(turn.response_digest)))
+    return TurnRecord(turn.turn_no, said["text"], said["proposals"], proposals)
+
+
+def _answer_by_stand_ins(records: Sequence[TurnRecord], calls: Iterable[ToolCall]) -> None:
+    """A proposal whose call a person rejected for another one is answered by what came of that one (T42)."""
+    by_people = sorted((call for call in calls if call.instead_of_id), key=lambda call: call.ordinal)
+    newest = {call.instead_of_id: call for call in by_people}
+    for record in records:
+        for proposal in record.proposals:
+            call = proposal.tool_call
+            if call is not None and call.id in newest and call.status == CallStatus.REJECTED:
+                proposal.tool_call = newest[call.id]
 
 
 def turns_of(*, tenant_id: UUID, run_id: UUID) -> list[tuple[ModelCall, bytes]]:
@@ -120,6 +148,17 @@ def proposals_waiting(*, call_ids: Sequence[UUID]) -> list[tuple[UUID, int, int]
     if not call_ids:
         return []
     return [(call_id, turn_no, ordinal) for call_id, turn_no, ordinal in fetch(WAITING, {"calls": list(call_ids)})]
+
+
+def proposals_for(story: Story, *, call_ids: Sequence[UUID]) -> list[tuple[UUID, int, int]]:
+    """What `proposals_waiting` says of these calls of a run, by its story."""
+    waiting = {story.calls[id].instead_of_id: id for id in call_ids} | {id: id for id in call_ids}
+    return [
+        (waiting[proposal.tool_call_id], record.turn_no, proposal.ordinal)
+        for record in story.sealed
+        for proposal in record.proposals
+        if proposal.tool_call_id in waiting and proposal.tool_call_id is not None
+    ]
 
 
 def stand_ins_of(*, ids: Sequence[UUID]) -> dict[UUID | None, ToolCall]:

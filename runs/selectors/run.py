@@ -1,6 +1,6 @@
 """Reads of runs. `access_run` is the only way to a run that a user named."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,8 +11,9 @@ from django.db.models import Max, QuerySet
 
 from accounts.errors import NotFound
 from accounts.selectors import proved_body
-from accounts.statements import fetch, stored, stored_rows
+from accounts.statements import fetch, joined, stored, stored_rows
 from accounts.states import Actor, Permission
+from runs.errors import LeaseLost
 from runs.models import (
     AgentVersion,
     Artifact,
@@ -28,7 +29,7 @@ from runs.models import (
     TraceEvent,
     WorkspaceProgress,
 )
-from runs.statements import INPUTS, LIVE_IN_THREAD, PIN, TO_CONTINUE
+from runs.statements import INPUTS, LIVE_IN_THREAD, PIN, SAID
 from runs.states import (
     ENDED_RUN,
     GUARD_OF,
@@ -65,25 +66,6 @@ def run_now(id: UUID) -> Run:
     return Run.objects.select_related("agent_version__agent", "thread").get(id=id)
 
 
-@dataclass(frozen=True)
-class ToContinue:
-    """What a worker reads first of a run that it has taken: the run, how often it was told something, the number of its last
-    message (0 without one), and the units that it has a budget of, which are fixed when it is admitted.
-    """
-
-    run: Run
-    news: int
-    heard: int
-    units: frozenset[str]
-
-
-def run_to_continue(id: UUID) -> ToContinue:
-    """A run as it is stored now, for its own worker."""
-    news, heard, units, *row = fetch(TO_CONTINUE, {"run": id})[0]
-    (run,) = stored(Run, [row])
-    return ToContinue(run, news, heard, frozenset(units))
-
-
 def locked_run(rows: Sequence[Sequence[Any]]) -> Run:
     """The run that LOCKED has locked."""
     return stored(Run, rows)[0]
@@ -96,6 +78,30 @@ class Pin:
     agent: str
     version: str
     manifest_digest: str
+
+
+@dataclass(frozen=True)
+class ToContinue:
+    """What a worker reads first of a run that it has taken, and whether a stop is requested: the run with its pin, how often
+    it was told something, the number of its last message (0 without one), and the units that it has a budget of, which are
+    fixed when it is admitted.
+    """
+
+    run: Run
+    pin: Pin
+    stopping: bool
+    news: int
+    heard: int
+    units: frozenset[str]
+
+
+def to_continue(rows: Sequence[Sequence[Any]]) -> ToContinue:
+    """The run that CONTINUED has read for its own worker. Raises LeaseLost where that does not hold it any more."""
+    for held, stopping, news, heard, units, agent, version, manifest_digest, *row in rows:
+        if held:
+            (run,) = stored(Run, [row])
+            return ToContinue(run, Pin(agent, version, manifest_digest), stopping, news, heard, frozenset(units))
+    raise LeaseLost
 
 
 def pin_of(run: Run) -> Pin:
@@ -214,13 +220,6 @@ def artifact_bytes(*, tenant_id: UUID, sha256: str) -> bytes:
     return proved_body(key_id=artifact.data_key_id, body=artifact.body, sha256=sha256)
 
 
-def artifacts_bytes(*, tenant_id: UUID, sha256s: Collection[str]) -> Mapping[str, bytes]:
-    """The plain bytes of several artifacts by their SHA-256, in one read. Raises BodyChanged."""
-    wanted = {"tenant": tenant_id, "sha256s": sorted(sha256s)}
-    rows = stored_rows(Artifact, "tenant_id = %(tenant)s AND sha256 = ANY(%(sha256s)s)", wanted)
-    return {row.sha256: proved_body(key_id=row.data_key_id, body=row.body, sha256=row.sha256) for row in rows}
-
-
 def run_input_names(run: Run) -> Mapping[str, str]:
     """The file name of each upload of a run by its name."""
     return dict(RunInput.objects.filter(run=run).values_list("name", "filename"))
@@ -228,7 +227,11 @@ def run_input_names(run: Run) -> Mapping[str, str]:
 
 def run_inputs(run: Run) -> Mapping[str, bytes]:
     """The uploads of a run by name. Raises BodyChanged where one is not what was uploaded."""
-    rows = fetch(INPUTS, {"run": run.id})
+    return given_inputs(fetch(INPUTS, {"run": run.id}))
+
+
+def given_inputs(rows: Iterable[Sequence[Any]]) -> Mapping[str, bytes]:
+    """The same, by rows of GIVEN. Raises BodyChanged."""
     return {name: proved_body(key_id=key, body=body, sha256=sha256) for name, key, body, sha256 in rows}
 
 
@@ -239,9 +242,15 @@ def run_input_digests(run: Run) -> Mapping[str, str]:
 
 def messages_of(run: Run, *, upto: int | None = None) -> Sequence[tuple[Message, str]]:
     """The messages of a run in order, with their text; those up to a number, where one is given. Raises BodyChanged."""
-    written = {"run": run.id, "upto": upto}
-    rows = stored_rows(Message, "run_id = %(run)s AND coalesce(seq <= %(upto)s::bigint, true) ORDER BY seq", written)
-    return [(row, text_of(row)) for row in rows]
+    return said_messages(fetch(_SAID, {"run": run.id, "last_message": upto}))
+
+
+_SAID = joined(SAID, select="SELECT * FROM said")
+
+
+def said_messages(rows: Iterable[Sequence[Any]]) -> Sequence[tuple[Message, str]]:
+    """The same, by rows of SAID. Raises BodyChanged."""
+    return [(row, text_of(row)) for row in stored(Message, rows)]
 
 
 def text_of(row: Message | MemoryItem | WorkspaceProgress) -> str:

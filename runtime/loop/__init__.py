@@ -25,7 +25,7 @@ from runs.states import Holding, RefusalKind
 from runtime.drain import draining
 from runtime.ending import adopt, give_back, refuse_resume, stop
 from runtime.facts import refresh
-from runtime.guards import goes_on, note_drift
+from runtime.guards import note_drift, passed
 from runtime.heartbeat import Heartbeat
 from runtime.liveness.lock import liveness_key
 from runtime.loop.act import await_result
@@ -108,7 +108,7 @@ def _hold(holding: Holding) -> Holding | None:
 def _passes_guards(session: Session) -> bool:
     """Guards 10 to 13, in their order; a run that waits is asked 9 to 12 by `wake`. False: it was held."""
     if session.snapshot.phase != Phase.AWAITING_APPROVAL:
-        if not goes_on(session):
+        if not passed(session, session.failed):
             return False
         refresh(session)
     note_drift(session)

@@ -109,12 +109,14 @@ def _ask(session: Session) -> bool:
 
     Where the run was told something that this worker has not read, it reads that first; the next step asks.
     """
-    sealed = sealed_turn(run_id=session.run.id, turn_no=session.snapshot.turn_no + 1)
+    asked_before = session.nothing_asked_after != session.position.revision
+    session.nothing_asked_after = None
+    sealed = sealed_turn(run_id=session.run.id, turn_no=session.snapshot.turn_no + 1) if asked_before else None
     if sealed is not None:
         return decide_sealed(session, sealed)
     if _proposes_in_vain(session):
         return False
-    pending = open_turn(run_id=session.run.id)
+    pending = open_turn(run_id=session.run.id) if asked_before else None
     turn_no = pending.turn_no if pending else session.snapshot.turn_no + 1
     over = _over(session, turn_no, pending)
     if over:

@@ -76,7 +76,7 @@ def _look(session: Session) -> _LastLook:
     for _, _, stopping, *_ in found["fence"]:
         obligations, commitments = agreed(found["promised"], found["committed"])
         children = [id for (id,) in found["living"]]
-        failed = guards.ground_found(session, found["members"], commitments)
+        failed = guards.ground_found(run, found["members"], commitments)
         return _LastLook(locked_run(found["locked"]), stopping, obligations, commitments, children, failed)
     raise LeaseLost
 

@@ -31,6 +31,7 @@ from runs.canonical import digest
 from runs.errors import RunHeldByWorker
 from runs.leases import lease_held, lease_lock_any, lease_pass
 from runs.live import hint_changed
+from runs.selectors import pin_of
 from runs.services import message_append, run_lock, run_move
 from runs.states import RunStatus, WakeupCause, can_revise_goal
 from runs.wakeups import hint_run
@@ -107,7 +108,7 @@ def _amend(actor: Actor, found: Any, written: Written) -> Amended | Refused:
 
 def _bound(run: Any, position: Position, call: Any, arguments: Mapping[str, Any]) -> Bound:
     """Bind what was written to the tool of the call, on the results that the head rests on. Raises Unreadable."""
-    spec = pinned_spec(run, position)
+    spec = pinned_spec(pin_of(run), position)
     results = prior_results(run, position)
     lapses = lapses_of([result.call_id for result in results])
     return bind_written(

@@ -21,7 +21,7 @@ from receipts.models import Attempt, ModelCall, ToolCall
 from receipts.states import FollowUp, Verdict
 from runs.models import Lease, Run
 from runtime.contracts import ModelRequest
-from runtime.conversation import rebuild
+from runtime.conversation import history_of, rebuild
 from runtime.loop import drive
 from runtime.services import (
     GoalRevised,
@@ -279,7 +279,7 @@ def watch_requests() -> list[int]:
     def compare(request: ModelRequest) -> None:
         run = Run.objects.get(id=ModelCall.objects.latest("created_at").run_id)
         through = load_head(run).snapshot.compacted_through
-        if list(request.history) != rebuild(run, compacted_through=through).messages:
+        if list(request.history) != rebuild(history_of(run), compacted_through=through).messages:
             differences.append(request.turn_no)
 
     SCRIPT.watch = compare

@@ -135,7 +135,7 @@ def test_a_stop_ends_the_wait_before_a_retry(engine: Engine, settings: Settings)
 
 def test_a_stop_that_comes_after_the_finish_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     run_id = engine.start()
-    gate = gate_at(monkeypatch, import_module("runtime.loop.verify"), "run_move")
+    gate = gate_at(monkeypatch, import_module("runtime.loop.verify"), "run_moved")
     worker = Aside(lambda: drive(run_id))
     gate.wait_reached()
     stop = Aside(lambda: engine.stop(run_id))
@@ -149,7 +149,7 @@ def test_a_stop_that_comes_after_the_finish_is_refused(engine: Engine, monkeypat
 
 def test_a_stop_that_comes_before_the_finish_wins(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     run_id = engine.start()
-    gate = gate_at(monkeypatch, import_module("runtime.loop.verify"), "obligations_of")
+    gate = gate_at(monkeypatch, import_module("runtime.loop.verify"), "gather")
     worker = Aside(lambda: drive(run_id))
     gate.wait_reached()
     assert isinstance(engine.stop(run_id), StopState)

@@ -20,7 +20,7 @@ from receipts.models import Attempt, ModelCall, Reconciliation, ToolCall
 from receipts.states import FollowUp
 from runs.canonical import canonical, digest
 from runs.models import Run
-from runtime.conversation import Conversation, rebuild
+from runtime.conversation import Conversation, history_of, rebuild
 from tests.scenarios.world import World
 
 INVARIANTS: dict[str, str] = {
@@ -278,7 +278,7 @@ def _wrong_requests(run: Run) -> list[tuple[UUID, int]]:
 def _chains(run: Run) -> list[str]:
     """The running digest of the conversation before each turn, and after the last one."""
     conversation, chains = Conversation(), []
-    for message in rebuild(run).messages:
+    for message in rebuild(history_of(run)).messages:
         if message["role"] == "assistant":
             chains.append(conversation.chain)
         conversation.add(message)

@@ -1,10 +1,10 @@
 """Reads of checkpoints. The head is the only resumable revision; every other one can be viewed and compared."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pydantic
@@ -15,7 +15,7 @@ from django.db.models.functions import Length
 from accounts.codec import BodyChanged
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
-from accounts.statements import fetch, stored, stored_rows
+from accounts.statements import Gathered, fetch, gather
 from accounts.states import Actor
 from checkpoints.envelope import (
     Parts,
@@ -29,9 +29,9 @@ from checkpoints.envelope import (
 )
 from checkpoints.envelope.migration import IntentChanged, migrated
 from checkpoints.errors import Purged, Unreadable
-from checkpoints.models import Checkpoint, Commitment, Head, Intent, Obligation, SaveAttempt
+from checkpoints.models import Checkpoint, Head, SaveAttempt
 from checkpoints.statements import CHAIN, HEAD
-from checkpoints.states import CommitmentStatus, Encoding, StoredBody
+from checkpoints.states import Encoding, StoredBody
 from receipts.selectors import lineage_calls
 from runs.canonical import NotCanonical, canonical, parse
 from runs.models import Run
@@ -53,6 +53,24 @@ class Position:
     id: UUID | None = None
 
 
+class Revision(NamedTuple):
+    """What it takes to read a stored revision, by rows of CHAINED."""
+
+    save_id: UUID
+    run_id: UUID
+    revision: int
+    parent_digest: str | None
+    digest: str
+    format_version: int
+    encoding: str
+    body: bytes | None
+    data_key_id: UUID
+    purged_at: datetime | None
+
+
+Stored = Checkpoint | Revision
+
+
 def head_saved_at(run_id: UUID) -> datetime:
     """When the head of a run was saved, by the database's clock."""
     saved: datetime = Checkpoint.objects.values_list("created_at", flat=True).filter(run_id=run_id).latest("revision")
@@ -69,25 +87,32 @@ def load_head(run: Run) -> Position:
 
     Raises Unreadable with SCHEMA, DIGEST_MISMATCH or MISSING_REF; never an empty or repaired position.
     """
-    checkpoint, parent = _head_row(run)
-    plain = verified_body(checkpoint)
+    return head_position(run, gather(HEAD, {"run": run.id}))
+
+
+def head_position(run: Run, found: Gathered) -> Position:
+    """The same, by the rows of HEADED and CHAINED."""
+    chain, parent = _head_chain(run, found)
+    checkpoint = chain[-1]
+    plain = _verified(checkpoint, chain)
     snapshot = parsed_snapshot(plain, checkpoint)
     _prove_identity(run, checkpoint, snapshot, parent)
     parts = stored_parts(snapshot, plain)
     return Position(checkpoint.revision, checkpoint.digest, snapshot, parts, checkpoint.save_id)
 
 
-def _head_row(run: Run) -> tuple[Checkpoint, str | None]:
-    """The revision that the head of a run points at, and the digest of the one before."""
-    for digest, parent, *row in fetch(HEAD, {"run": run.id}):
-        (checkpoint,) = stored(Checkpoint, [row])
-        if checkpoint.digest != digest:
-            raise Unreadable("DIGEST_MISMATCH", f"head {digest}, revision {checkpoint.digest}")
-        return checkpoint, parent
+def _head_chain(run: Run, found: Gathered) -> tuple[Sequence[Revision], str | None]:
+    """The revisions that the head of a run is rebuilt from, itself the last one, and the digest of the one before."""
+    for revision, digest, parent in found["headed"]:
+        chain = [Revision(*row) for row in found["chained"]]
+        if chain and chain[-1].revision == revision:
+            if chain[-1].digest != digest:
+                raise Unreadable("DIGEST_MISMATCH", f"head {digest}, revision {chain[-1].digest}")
+            return chain, parent
     raise ObjectDoesNotExist(f"the head of run {run.id}")
 
 
-def _prove_identity(run: Run, checkpoint: Checkpoint, snapshot: Snapshot, parent: str | None) -> None:
+def _prove_identity(run: Run, checkpoint: Revision, snapshot: Snapshot, parent: str | None) -> None:
     """Guard 5: the snapshot names this tenant, thread, run and revision, and continues the one before. Raises Unreadable."""
     named = (snapshot.tenant, snapshot.thread, snapshot.run, snapshot.revision)
     if named != (run.tenant_id, run.thread_id, run.id, checkpoint.revision):
@@ -100,9 +125,10 @@ def load_older_head(run: Run) -> Position:
     """The head of a run in a format that is not written any more, migrated in memory: revision and digest are those that
     are stored. Raises Unreadable, with SCHEMA where no way leads to the format of today or the contract would change.
     """
-    checkpoint, _ = _head_row(run)
+    chain, _ = _head_chain(run, gather(HEAD, {"run": run.id}))
+    checkpoint = chain[-1]
     try:
-        snapshot = migrated(verified_body(checkpoint), format_version=checkpoint.format_version)
+        snapshot = migrated(_verified(checkpoint, chain), format_version=checkpoint.format_version)
     except IntentChanged as error:
         raise Unreadable("SCHEMA", "the way to the format of today would change what was agreed") from error
     except UnknownFormat as error:
@@ -123,7 +149,7 @@ def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
     return parsed_snapshot(verified_body(checkpoint), checkpoint)
 
 
-def parsed_snapshot(plain: bytes, checkpoint: Checkpoint) -> Snapshot:
+def parsed_snapshot(plain: bytes, checkpoint: Stored) -> Snapshot:
     """The snapshot in the verified body of a revision, by the strict parser of its format. Raises Unreadable (SCHEMA)."""
     try:
         return parse_snapshot(plain, format_version=checkpoint.format_version)
@@ -136,9 +162,15 @@ def parsed_snapshot(plain: bytes, checkpoint: Checkpoint) -> Snapshot:
 
 def verified_body(checkpoint: Checkpoint) -> bytes:
     """The canonical bytes of a revision, digest checked, whichever way they are stored. Raises Unreadable."""
+    return _verified(checkpoint, [])
+
+
+def _verified(checkpoint: Stored, chain: Sequence[Revision]) -> bytes:
+    """The same; `chain` is what it is rebuilt from, where that has been read."""
     if checkpoint.purged_at is not None:
         raise Purged(checkpoint.revision, checkpoint.digest, checkpoint.purged_at)
-    plain = _rebuilt_body(checkpoint) if checkpoint.encoding == Encoding.DELTA else _stored_bytes(checkpoint)
+    is_delta = checkpoint.encoding == Encoding.DELTA
+    plain = _rebuilt_body(checkpoint, chain or _chain(checkpoint)) if is_delta else _stored_bytes(checkpoint)
     if snapshot_digest(plain) != checkpoint.digest:
         raise Unreadable("DIGEST_MISMATCH", "the stored bytes do not have the stored digest")
     return plain
@@ -173,7 +205,7 @@ def chain_verify(run: Run) -> Walked:
     return Walked(before.revision, purged)
 
 
-def _stored_bytes(checkpoint: Checkpoint) -> bytes:
+def _stored_bytes(checkpoint: Stored) -> bytes:
     if checkpoint.body is None:
         raise Unreadable("MISSING_REF", _named(checkpoint, "it is rebuilt from a body that was purged"))
     try:
@@ -182,16 +214,16 @@ def _stored_bytes(checkpoint: Checkpoint) -> bytes:
         raise Unreadable("DIGEST_MISMATCH", _named(checkpoint, "the stored bytes were changed")) from error
 
 
-def _named(checkpoint: Checkpoint, what: str) -> str:
+def _named(checkpoint: Stored, what: str) -> str:
     return f"revision {checkpoint.revision}: {what}"
 
 
-def _rebuilt_body(checkpoint: Checkpoint) -> bytes:
+def _rebuilt_body(checkpoint: Stored, chain: Sequence[Revision]) -> bytes:
     """The newest full body before a revision, and every delta from there on. Each link is checked: the bytes by the key
     that sealed them, the revision and the parent's digest by the envelope of the row before; the result by its digest.
     """
-    first, *steps = _chain(checkpoint)
-    body = json.loads(verified_body(first))
+    first, *steps = chain
+    body = json.loads(_verified(first, []))
     before = first
     for step in steps:
         try:
@@ -205,8 +237,9 @@ def _rebuilt_body(checkpoint: Checkpoint) -> bytes:
     return plain if snapshot_digest(plain) == checkpoint.digest else canonical(body)
 
 
-def _chain(checkpoint: Checkpoint) -> list[Checkpoint]:
-    return stored_rows(Checkpoint, CHAIN, {"run": checkpoint.run_id, "revision": checkpoint.revision})
+def _chain(checkpoint: Stored) -> Sequence[Revision]:
+    wanted = {"run": checkpoint.run_id, "revision": checkpoint.revision}
+    return [Revision(*row) for row in fetch(CHAIN, wanted, binary=True)]
 
 
 def checkpoint_view(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -246,24 +279,6 @@ def access_checkpoint(*, actor: Actor, run_id: UUID, revision: int) -> Checkpoin
     return checkpoint
 
 
-def access_obligation(*, actor: Actor, id: UUID) -> Obligation:
-    """The obligation with this id in the actor's tenant. Raises NotFound."""
-    obligation = Obligation.objects.select_related("run").filter(tenant_id=actor.tenant_id, id=id).first()
-    if obligation is None:
-        raise NotFound
-    access_run(actor=actor, id=obligation.run_id)
-    return obligation
-
-
-def access_commitment(*, actor: Actor, id: UUID) -> Commitment:
-    """The constraint or assumption with this id in the actor's tenant. Raises NotFound."""
-    commitment = Commitment.objects.select_related("run").filter(tenant_id=actor.tenant_id, id=id).first()
-    if commitment is None:
-        raise NotFound
-    access_run(actor=actor, id=commitment.run_id)
-    return commitment
-
-
 def checkpoint_of(*, run_id: UUID, revision: int) -> Checkpoint:
     """One stored revision of a run."""
     return Checkpoint.objects.get(run_id=run_id, revision=revision)
@@ -296,38 +311,6 @@ def head_of(run_id: UUID) -> Head:
     return Head.objects.get(run_id=run_id)
 
 
-def obligations_of(run_id: UUID) -> Sequence[Obligation]:
-    """The obligations of a run, in the order in which they were promised."""
-    return stored_rows(Obligation, "run_id = %(run)s ORDER BY promised_at, id", {"run": run_id})
-
-
-def commitments_of(run_id: UUID) -> Sequence[Commitment]:
-    """The constraints and assumptions of a run, in the order in which they were accepted."""
-    return stored_rows(Commitment, "run_id = %(run)s ORDER BY accepted_at, id", {"run": run_id})
-
-
-def agreed(
-    promised: Iterable[Sequence[Any]], committed: Iterable[Sequence[Any]]
-) -> tuple[Sequence[Obligation], Sequence[Commitment]]:
-    """The rows of PROMISED and COMMITTED, in the order in which they were agreed."""
-    obligations = sorted(stored(Obligation, promised), key=lambda row: (row.promised_at, row.id))
-    return obligations, sorted(stored(Commitment, committed), key=lambda row: (row.accepted_at, row.id))
-
-
-def withdrawn_of(commitments: Iterable[Commitment]) -> Commitment | None:
-    """The first of these commitments that was withdrawn at its source, or None (guard 11)."""
-    gone = [row for row in commitments if row.status == CommitmentStatus.WITHDRAWN]
-    return min(gone, key=lambda row: (row.withdrawn_at, row.id), default=None)
-
-
-def withdrawn_commitment(run_id: UUID) -> Commitment | None:
-    """A commitment of a run that was withdrawn at its source, or None (guard 11).
-
-    In a transaction it keeps every commitment of the run as it is until the commit (ruling 35).
-    """
-    return withdrawn_of(stored_rows(Commitment, "run_id = %(run)s FOR SHARE", {"run": run_id}))
-
-
 def unknown_saves(run_id: UUID) -> bool:
     """Whether a save of this run has an unknown outcome."""
     unknown = "SELECT EXISTS (SELECT FROM checkpoints_saveattempt WHERE run_id = %(run)s AND status = 'UNKNOWN')"
@@ -337,44 +320,3 @@ def unknown_saves(run_id: UUID) -> bool:
 def saves_of(run_id: UUID) -> Sequence[SaveAttempt]:
     """The saves of a run that were refused, or whose acknowledgement was lost, the oldest first."""
     return list(SaveAttempt.objects.filter(run_id=run_id).order_by("at", "save_id"))
-
-
-def lapses_of(call_ids: Sequence[UUID]) -> dict[UUID, str]:
-    """The calls of these whose observation has lapsed, with their step names without the epoch."""
-    lapsed = "SELECT tool_call_id, step_name FROM checkpoints_lapse WHERE tool_call_id = ANY(%(calls)s::uuid[])"
-    return dict(fetch(lapsed, {"calls": list(call_ids)})) if call_ids else {}
-
-
-def first_intent(run_id: UUID) -> Intent:
-    """The goal that a run was started with."""
-    return Intent.objects.get(run_id=run_id, version=1)
-
-
-def current_intent(run_id: UUID) -> Intent:
-    """The newest version of a run's goal."""
-    return Intent.objects.filter(run_id=run_id).latest("version")
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One place where two revisions differ. `before` or `after` is None where the place does not exist."""
-
-    path: str
-    before: Any
-    after: Any
-
-
-def snapshot_diff(before: Any, after: Any, path: str = "$") -> list[Difference]:
-    """Every leaf at which two JSON values differ, in document order."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        keys = [*before, *(key for key in after if key not in before)]
-        return [d for key in keys for d in snapshot_diff(before.get(key), after.get(key), f"{path}.{key}")]
-    if isinstance(before, list) and isinstance(after, list):
-        size = max(len(before), len(after))
-        pairs = [(_at(before, i), _at(after, i)) for i in range(size)]
-        return [d for i, (old, new) in enumerate(pairs) for d in snapshot_diff(old, new, f"{path}[{i}]")]
-    return [] if before == after else [Difference(path, before, after)]
-
-
-def _at(values: list[Any], index: int) -> Any:
-    return values[index] if index < len(values) else None
