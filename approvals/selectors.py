@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from accounts.errors import NotFound
 from accounts.statements import fetch, stored_rows
 from accounts.states import Actor, Permission
-from approvals.models import Decision, PolicyVersion, Wait
+from approvals.models import Decision, PolicyDecision, PolicyVersion, Wait
 from approvals.policies import BUILT_IN, BUILT_IN_VERSION, Policy, read
 from approvals.statements import (
     ASKING_ABOUT,
@@ -141,3 +141,9 @@ def runs_asking_about(agent: str, tool: str, asked_hash: str, limit: int = 200) 
     """Runs with open waits about this definition of a tool."""
     wanted = {"agent": agent, "tool": tool, "hash": asked_hash, "limit": limit}
     return [run_id for (run_id,) in fetch(ASKING_ABOUT, wanted)]
+
+
+def rulings_of(call_ids: Sequence[UUID]) -> dict[UUID, PolicyDecision]:
+    """By call, what policy said about it last."""
+    rows = PolicyDecision.objects.filter(tool_call_id__in=call_ids).order_by("at")
+    return {row.tool_call_id: row for row in rows}

@@ -102,3 +102,9 @@ def unsent_calls(*, ids: Sequence[UUID], but: UUID | None = None) -> bool:
     if not others:
         return False
     return ToolCall.objects.filter(id__in=others, status__in=["PROPOSED", "AWAITING_APPROVAL"]).exists()
+
+
+def calls_recent(*, tenant_id: UUID, limit: int) -> list[ToolCall]:
+    """The newest calls of a tenant with their runs and agents, the newest first."""
+    rows = ToolCall.objects.filter(tenant_id=tenant_id).select_related("run__agent_version__agent")
+    return list(rows.order_by("-created_at", "-id")[:limit])

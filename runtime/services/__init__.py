@@ -16,6 +16,7 @@ from runtime.services.goal import GoalRevised, goal_revise
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
 from runtime.services.pause import run_pause
 from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcile
+from runtime.services.rehearse import Rehearsal, Rehearsed, policy_rehearse, policy_rehearse_version
 from runtime.services.release import Released, obligation_release
 from runtime.services.repeat import Repeatable, effect_repeat
 from runtime.services.replay import Replay, ReplayStep, run_replay
@@ -41,6 +42,8 @@ __all__ = [
     "PauseState",
     "Preview",
     "Reconciled",
+    "Rehearsal",
+    "Rehearsed",
     "Released",
     "Repeatable",
     "Replay",
@@ -72,6 +75,8 @@ __all__ = [
     "goal_revise",
     "lines_of",
     "obligation_release",
+    "policy_rehearse",
+    "policy_rehearse_version",
     "retention_of",
     "retention_of_tenant",
     "run_abort",

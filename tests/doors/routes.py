@@ -49,6 +49,9 @@ AMEND_BODY = Act(Permission.DECIDE, {"arguments": {}, **STALE})
 RECONCILE = Act(Permission.RECONCILE, {"verdict": "EXECUTED", "evidence": " "})
 FLAG = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " ", "reason": " "})
 FLAG_BODY = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " "})
+GOVERN = Act(Permission.GOVERN, {"seen": 7, "reason": " "})
+SAVE_POLICY = Act(Permission.GOVERN, {"text": "", "summary": " "})
+TRY_POLICY = Act(Permission.GOVERN, {"text": ""})
 CLOSE_FLAG = Act(Permission.RECONCILE, {"closing": "NOTED", "reason": " "})
 
 ROUTES = {
@@ -147,6 +150,11 @@ ROUTES = {
     "api:workspaces": Route("api"),
     "api:workspace-progress": Route("api", "workspace"),
     "api:memory": Route("api"),
+    "api:policies": Route("api", act=SAVE_POLICY),
+    "api:policy": Route("api", "policy"),
+    "api:policy-in-force": Route("api"),
+    "api:policy-try": Route("api", act=TRY_POLICY, reads=False),
+    "api:policy-activate": Route("api", "policy", GOVERN),
     "api:obligations": Route("api"),
     "api:obligation-release": Route("api", "obligation", RELEASE),
     "api:missing": Route("api", "nothing"),
@@ -216,6 +224,13 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("workspaces", "show"): Verb("workspace"),
     ("memory", "list"): Verb(""),
     ("retain",): Verb("", ("--reason", "walked"), Permission.RETAIN),
+    ("policies", "list"): Verb(""),
+    ("policies", "in-force"): Verb(""),
+    ("policies", "show"): Verb("policy"),
+    ("policies", "diff"): Verb("two policies"),
+    ("policies", "save"): Verb("", ("--file", "/dev/null", "--summary", " "), Permission.GOVERN),
+    ("policies", "try"): Verb("", ("--file", "/dev/null"), Permission.GOVERN),
+    ("policies", "activate"): Verb("policy", ("--seen", "7", "--reason", " "), Permission.GOVERN),
     ("audit", "verify"): Verb("", permission=Permission.AUDIT),
     ("commitments", "list"): Verb(""),
     ("commitments", "withdraw"): Verb("commitment", ("--reason", " "), Permission.REVISE),

@@ -18,8 +18,10 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.urls.converters import get_converters
 
 from accounts.models import User
+from accounts.selectors import actor_named
 from accounts.states import GRANTS, Permission, Role
-from approvals.models import Decision, Wait
+from approvals.models import Decision, PolicyActivation, PolicyVersion, Wait
+from approvals.services import PolicySaved, policy_save
 from checkpoints.models import Checkpoint, Commitment, Intent, Obligation
 from console.asgi import application
 from console.management.noun import Noun
@@ -89,7 +91,9 @@ class Things:
         if ROUTES[name].named == "nothing":
             return "/api/v1/nothing/"
         kwargs = self.named[ROUTES[name].named] if ROUTES[name].named else {}
-        return reverse(name, kwargs={**kwargs, "id": MISSING} if missing else kwargs)
+        if missing:
+            kwargs = {**kwargs, "number": 999} if "number" in kwargs else {**kwargs, "id": MISSING}
+        return reverse(name, kwargs=kwargs)
 
     def arguments(self, named: str) -> list[str]:
         return [str(value) for value in self.named[named].values()] if named else []
@@ -104,9 +108,29 @@ class Things:
             sorted(Commitment.objects.values_list("id", "status")),
             [
                 model.objects.count()
-                for model in (Decision, Contradiction, Reconciliation, ControlRequest, Intent, Checkpoint, Wakeup)
+                for model in (
+                    PolicyVersion,
+                    PolicyActivation,
+                    Decision,
+                    Contradiction,
+                    Reconciliation,
+                    ControlRequest,
+                    Intent,
+                    Checkpoint,
+                    Wakeup,
+                )
             ],
         ]
+
+
+def policy_of_the_tour() -> int:
+    saved = policy_save(
+        actor=actor_named(username="only-governance", door="page"),
+        text='[[rule]]\nname = "all is asked"\nthen = "ask"\n',
+        summary="to be walked",
+    )
+    assert isinstance(saved, PolicySaved)
+    return saved.number
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +150,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         raised_by="person:operator",
     )
     workspace = workspace_open(tenant_id=doors.tenant.id, title="A long research")
+    policy = policy_of_the_tour()
     named: dict[str, dict[str, Any]] = {
         "agent": {"agent": "nobody"},
         "run": {"id": run},
@@ -141,6 +166,8 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         "version": {"id": version.report_id, "version": version.version_no},
         "workspace": {"id": workspace.id},
         "contradiction": {"id": flag.id},
+        "policy": {"number": policy},
+        "two policies": {"number": policy, "other": policy},
     }
     ids = (
         run,
@@ -180,7 +207,7 @@ def may(role: Role, permission: Permission) -> bool:
 def methods(name: str) -> tuple[str, ...]:
     """The methods that mean something on a route."""
     route = ROUTES[name]
-    acts_only = route.door == "api" and route.act is not None and name != "api:runs"
+    acts_only = route.door == "api" and route.act is not None and name not in {"api:runs", "api:policies"}
     return ("POST",) if acts_only else ("GET", "POST") if route.act else ("GET",)
 
 
