@@ -13,6 +13,7 @@ from console.pages.new_run import run_new
 from console.pages.overview.page import overview, overview_parts
 from console.pages.report.page import report_download, report_list, report_page
 from console.pages.run.page import run_page
+from console.pages.scopes.page import scope_list, scope_new, scope_page
 from console.pages.stop.page import stop_page
 
 urlpatterns = [
@@ -45,6 +46,9 @@ urlpatterns = [
     path("runs/<uuid:id>/stop/", stop_page, name="stop"),
     path("runs/<uuid:id>/checkpoints/", checkpoint_list, name="checkpoints"),
     path("runs/<uuid:id>/checkpoints/<int:revision>/", checkpoint_page, name="checkpoint"),
+    path("scopes/", scope_list, name="scopes"),
+    path("scopes/new/", scope_new, name="scope-new"),
+    path("scopes/<uuid:id>/", scope_page, name="scope"),
     path("waits/<uuid:id>/", wait_page, name="wait"),
     path("waits/<uuid:id>/amend/", amend_page, name="wait-amend"),
     path("calls/<uuid:id>/", call_page, name="call"),

@@ -1,5 +1,7 @@
 """Refusals about runs. Each docstring is the sentence that the operator reads."""
 
+from uuid import UUID
+
 from django.db.utils import InterfaceError, OperationalError
 
 from accounts.errors import Refused
@@ -7,6 +9,14 @@ from accounts.errors import Refused
 
 class LeaseLost(Exception):
     """Somebody else continues the run, or may: this worker writes nothing more."""
+
+
+class ScopeStopped(Exception):
+    """No run may be admitted here: this stop of its tenant, agent or thread stands. The caller's transaction ends with it."""
+
+    def __init__(self, control_id: UUID) -> None:
+        super().__init__(str(control_id))
+        self.control_id = control_id
 
 
 def connection_lost(error: Exception) -> bool:
@@ -133,3 +143,27 @@ class StopOpen(Refused):
     """Nothing was changed. This run is being stopped; it starts nothing new."""
 
     code = "STOP_OPEN"
+
+
+class StartsStopped(Refused):
+    """No run was started. {name} was stopped by {by} at {at}, and nothing is started there until that is lifted: “{reason}”"""
+
+    code = "SCOPE_STOPPED"
+
+
+class ScopePaused(Refused):
+    """Nothing was changed. {name} was paused by {by} at {at}; its runs go on when that is lifted: “{reason}”"""
+
+    code = "SCOPE_PAUSED"
+
+
+class AlreadyLifted(Refused):
+    """Nothing was changed. It was lifted by {by} at {at}."""
+
+    code = "ALREADY_LIFTED"
+
+
+class NotAStop(Refused):
+    """Nothing was changed. A pause waits for what is on the wire; only a stop can be told not to."""
+
+    code = "NOT_A_STOP"

@@ -70,12 +70,27 @@ kept AS (
     SELECT %(tenant)s, %(kept_sha256)s, %(kept_size)s, 'application/json', %(kept_body)s, %(data_key)s FROM done
     ON CONFLICT DO NOTHING RETURNING id)"""
 
-# Agent, pinned version and thread of a run that is to be admitted; what is not there yet is null.
-PINNED = """
-SELECT a.id, v.id, t.id FROM runs_agent a
+# The first of the two numbers of an advisory lock: "runs of this tenant are admitted". Who admits shares it until the commit;
+# who stops or pauses a scope takes it alone, so each admission is either seen by that act or sees it.
+ADMISSION_LOCK = 0x5168
+
+# Agent, pinned version and thread of a run that is to be admitted; what is not there yet is null. Whether something stops
+# or pauses it is read by a later statement (ADMIT), since this one's snapshot is older than the lock that it waits for.
+PINNED = f"""
+SELECT a.id, v.id, t.id
+FROM (SELECT pg_advisory_xact_lock_shared({ADMISSION_LOCK}, hashtext(%(tenant)s::text))) AS shared
+LEFT JOIN runs_agent a ON a.tenant_id = %(tenant)s AND a.key = %(agent_key)s
 LEFT JOIN runs_agentversion v ON v.agent_id = a.id AND v.manifest_digest = %(manifest_digest)s
-LEFT JOIN runs_thread t ON t.agent_id = a.id AND t.key = %(thread_key)s
-WHERE a.tenant_id = %(tenant)s AND a.key = %(agent_key)s"""
+LEFT JOIN runs_thread t ON t.agent_id = a.id AND t.key = %(thread_key)s"""
+
+# Taken by whoever stops or pauses a scope, before the row is written.
+HOLD_ADMISSIONS = f"SELECT pg_advisory_xact_lock({ADMISSION_LOCK}, hashtext(%(tenant)s::text))"
+
+# What stands over a run of this tenant, agent and thread.
+STANDING = """
+SELECT s.id FROM runs_scopecontrol s
+WHERE s.tenant_id = %(tenant)s AND s.status = 'STANDING'
+  AND (s.scope = 'TENANT' OR s.agent_id = %(agent)s OR s.thread_id = %(thread)s)"""
 
 LIVE_IN_THREAD = """
 SELECT r.id FROM runs_run r JOIN runs_thread t ON t.id = r.thread_id JOIN runs_agent a ON a.id = t.agent_id
@@ -109,7 +124,7 @@ given AS (
 noted AS (
     INSERT INTO runs_runtransition (run_id, to_status, cause, actor)
     SELECT id, status, 'ADMITTED', created_by FROM admitted RETURNING id)
-SELECT * FROM admitted"""
+SELECT (SELECT count(*) FROM ({STANDING}) AS standing), * FROM admitted"""
 
 # The thread's row is locked in an earlier statement, so that nobody else takes the same number.
 MESSAGE = """

@@ -102,6 +102,37 @@ CONTROL_MOVES: Moves = [
 ]
 
 
+class ScopeKind(StrEnum):
+    """What a stop or a pause of more than one run is about: everything of a tenant, of an agent, or of a thread."""
+
+    TENANT = "TENANT"
+    AGENT = "AGENT"
+    THREAD = "THREAD"
+
+
+class ScopeStatus(StrEnum):
+    STANDING = "STANDING"
+    LIFTED = "LIFTED"
+
+
+SCOPE_MOVES: Moves = [("STANDING", "LIFTED")]
+
+
+def can_lift(status: str) -> bool:
+    """A stop or a pause of a scope stands until it is lifted, once."""
+    return status == ScopeStatus.STANDING
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What an act on more than one run is about. `agent_id` or `thread_id` is given as its kind says."""
+
+    tenant_id: UUID
+    kind: ScopeKind
+    agent_id: UUID | None = None
+    thread_id: UUID | None = None
+
+
 class WakeupCause(StrEnum):
     DECISION = "DECISION"
     TIMER = "TIMER"

@@ -13,8 +13,8 @@ from accounts.states import Actor
 from approvals.selectors import wait_is_open
 from runs.canonical import digest
 from runs.leases import lease_held, lease_lock_any, lease_pass
-from runs.selectors import control_of, live_children, open_pause, open_stop, pauses_under, run_now
-from runs.services import pause_accept, pause_settle, run_lock, run_move, stop_abort, stop_accept
+from runs.selectors import control_of, live_children, open_pause, open_stop, pauses_under, run_now, standing_pause
+from runs.services import pause_accept, pause_follow, pause_settle, run_lock, run_move, stop_abort, stop_accept
 from runs.states import ENDED_RUN, HOLDERLESS_RUN, ControlStatus, HoldReason, RunStatus
 from runs.wakeups import hint_run
 from runtime.ending import close_aborted, close_stopped
@@ -44,13 +44,16 @@ class PauseState:
 # ── stop, and the end of a parent ──
 
 
-def stop_or_close(actor: Actor, run_id: UUID, reason: str, *, cascade_of: UUID | None = None) -> StopState | None:
+def stop_or_close(
+    actor: Actor, run_id: UUID, reason: str, *, cascade_of: UUID | None = None, scope_control: UUID | None = None
+) -> StopState | None:
     """Accept the stop of a run in the caller's transaction; close it at once where nobody holds it. None: it has ended."""
     lease = lease_lock_any(run_id)
     run = run_lock(run_id)
     if run.status in ENDED_RUN:
         return None
-    request, new = stop_accept(run=run, reason=reason, actor=actor.label, cascade_of=cascade_of)
+    follows: dict[str, Any] = {"cascade_of": cascade_of, "scope_control": scope_control}
+    request, new = stop_accept(run=run, reason=reason, actor=actor.label, **follows)
     status = str(request.status)
     if run.status in HOLDERLESS_RUN and not (lease.owner and lease_held(lease)):
         close_stopped(run, fence=None, actor=actor.label, save=False)
@@ -62,7 +65,9 @@ def stop_or_close(actor: Actor, run_id: UUID, reason: str, *, cascade_of: UUID |
     return StopState(request.id, status, new)
 
 
-def abort_or_close(actor: Actor, run_id: UUID, reason: str, *, cascade_of: UUID | None = None) -> StopState | None:
+def abort_or_close(
+    actor: Actor, run_id: UUID, reason: str, *, cascade_of: UUID | None = None, scope_control: UUID | None = None
+) -> StopState | None:
     """Stop a run and close it in the caller's transaction, whoever holds it: the lease is taken, and what is on the wire is
     unknown from then on. None: it has ended.
     """
@@ -70,7 +75,8 @@ def abort_or_close(actor: Actor, run_id: UUID, reason: str, *, cascade_of: UUID 
     run = run_lock(run_id)
     if run.status in ENDED_RUN:
         return None
-    request, new = stop_accept(run=run, reason=reason, actor=actor.label, cascade_of=cascade_of)
+    follows: dict[str, Any] = {"cascade_of": cascade_of, "scope_control": scope_control}
+    request, new = stop_accept(run=run, reason=reason, actor=actor.label, **follows)
     stop_abort(request, reason=reason, actor=actor.label)
     if run.status in HOLDERLESS_RUN and not (lease.owner and lease_held(lease)):
         close_stopped(run, fence=None, actor=actor.label, save=False)
@@ -93,10 +99,11 @@ def child_stop(*, child_id: UUID, parent_stop_id: UUID) -> None:
     parent_stop = control_of(parent_stop_id)
     actor = _on_behalf_of(parent_stop)
     if parent_stop.aborted_at is None:
-        _child_stop(actor, child_id, parent_stop.reason, cascade_of=parent_stop_id)
+        _child_stop(actor, child_id, parent_stop.reason, cascade_of=parent_stop)
         return
+    follows: dict[str, Any] = {"cascade_of": parent_stop_id, "scope_control": parent_stop.scope_control_id}
     with transaction.atomic():
-        aborted = abort_or_close(actor, child_id, parent_stop.abort_reason, cascade_of=parent_stop_id)
+        aborted = abort_or_close(actor, child_id, parent_stop.abort_reason, **follows)
     if aborted is not None:
         children_stop(child_id, aborted.request_id)
 
@@ -117,9 +124,12 @@ def child_end(*, child_id: UUID, parent_id: UUID) -> None:
     _child_stop(actor, child_id, f"its parent, run {parent_id}, ended as {parent.status}", cascade_of=None)
 
 
-def _child_stop(actor: Actor, child_id: UUID, reason: str, *, cascade_of: UUID | None) -> None:
+def _child_stop(actor: Actor, child_id: UUID, reason: str, *, cascade_of: Any) -> None:
+    follows: dict[str, Any] = {}
+    if cascade_of is not None:
+        follows = {"cascade_of": cascade_of.id, "scope_control": cascade_of.scope_control_id}
     with transaction.atomic():
-        stopped = stop_or_close(actor, child_id, reason, cascade_of=cascade_of)
+        stopped = stop_or_close(actor, child_id, reason, **follows)
     if stopped is not None:
         children_stop(child_id, stopped.request_id)
 
@@ -127,7 +137,9 @@ def _child_stop(actor: Actor, child_id: UUID, reason: str, *, cascade_of: UUID |
 # ── pause, and taking it back ──
 
 
-def pause_or_hold(actor: Actor, run_id: UUID, reason: str, *, cascade_of: UUID | None = None) -> PauseState | None:
+def pause_or_hold(
+    actor: Actor, run_id: UUID, reason: str, *, cascade_of: UUID | None = None, scope_control: UUID | None = None
+) -> PauseState | None:
     """Accept the pause of a run in the caller's transaction; hold it at once where nobody holds its lease. None: it has
     ended, or is being stopped.
     """
@@ -135,7 +147,9 @@ def pause_or_hold(actor: Actor, run_id: UUID, reason: str, *, cascade_of: UUID |
     run = run_lock(run_id)
     if run.status in ENDED_RUN or open_stop(run) is not None:
         return None
-    request, new = pause_accept(run=run, reason=reason, actor=actor.label, cascade_of=cascade_of)
+    request, new = pause_accept(
+        run=run, reason=reason, actor=actor.label, cascade_of=cascade_of, scope_control=scope_control
+    )
     held = lease.owner is not None and lease_held(lease)
     if run.status in (RunStatus.QUEUED, RunStatus.WAITING) and not held:
         run_move(
@@ -161,7 +175,13 @@ def child_pause(*, child_id: UUID, parent_pause_id: UUID) -> None:
     parent_pause = control_of(parent_pause_id)
     actor = _on_behalf_of(parent_pause)
     with transaction.atomic():
-        paused = pause_or_hold(actor, child_id, parent_pause.reason, cascade_of=parent_pause_id)
+        paused = pause_or_hold(
+            actor,
+            child_id,
+            parent_pause.reason,
+            cascade_of=parent_pause_id,
+            scope_control=parent_pause.scope_control_id,
+        )
     if paused is not None:
         children_pause(child_id, paused.request_id)
 
@@ -193,10 +213,18 @@ def child_resume(*, actor: Actor, child_id: UUID, parent_pause_id: UUID, reason:
         lease_lock_any(child_id)
         run = run_lock(child_id)
         paused = open_pause(run)
-        if paused is None or paused.cascade_of_id != parent_pause_id:
+        if paused is None or paused.cascade_of_id != parent_pause_id or _stays(run, paused):
             return
         pause_take_back(actor, run, paused, reason)
     children_resume(actor, paused.id, reason)
+
+
+def _stays(run: Any, paused: Any) -> bool:
+    """Whether a pause that is to be taken back stays, since a pause of the run's scope stands all the same. Lease and run locked."""
+    standing = standing_pause(run)
+    if standing is not None:
+        pause_follow(paused, scope_control=standing.id)
+    return standing is not None
 
 
 def _on_behalf_of(request: Any) -> Actor:

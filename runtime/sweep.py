@@ -22,14 +22,18 @@ from runs.selectors import (
     children_to_resume,
     children_to_stop,
     parents_to_settle,
+    pauses_to_take_back,
     runs_to_look_at,
+    runs_to_reach,
     runs_with_unheard_wakeups,
+    standing_controls,
 )
 from runs.services import sweep_failures_record
 from runs.wakeups import hint_run
 from runtime.cascade import child_end, child_pause, child_resume, child_stop
 from runtime.registry import agents, tool_of
 from runtime.requeue import requeue_woken, settle_children, supersede_waits, wake_descendant
+from runtime.scopes import AT_ONCE, scope_reach, scope_release
 from runtime.tools.registry import definition_hash
 
 logger = logging.getLogger(__name__)
@@ -131,6 +135,14 @@ def _cascades() -> Iterable[Unit]:
         yield Unit(child_id, partial(take_back, child_id=child_id))
 
 
+def _scopes() -> Iterable[Unit]:
+    for control in standing_controls():
+        for run_id in runs_to_reach(control, AT_ONCE):
+            yield Unit(run_id, partial(scope_reach, control_id=control.id, run_id=run_id))
+    for run_id, control_id in pauses_to_take_back():
+        yield Unit(run_id, partial(scope_release, control_id=control_id, run_id=run_id))
+
+
 def _parents() -> Iterable[Unit]:
     for run_id in parents_to_settle():
         yield Unit(run_id, partial(settle_children, run_id))
@@ -141,6 +153,7 @@ STEPS: dict[str, Callable[[], Iterable[Unit]]] = {
     "policy": _policies,
     "tools": _tools,
     "lineage": _descendants,
+    "scopes": _scopes,
     "cascade": _cascades,
     "parents": _parents,
     "wake": _wakeups,

@@ -37,7 +37,7 @@ class Door:
 DOORS = (
     Door("overview", "Overview", "o"),
     Door("inbox", "Inbox", "i", counted=True, rooms=("/waits/", "/contradictions/")),
-    Door("runs", "Runs", "r", rooms=("/calls/", "/commitments/", "/obligations/")),
+    Door("runs", "Runs", "r", rooms=("/scopes/", "/calls/", "/commitments/", "/obligations/")),
     Door("reports", "Reports", "p"),
     Door("workspaces", "Workspaces", "w", rooms=("/memory/",)),
 )

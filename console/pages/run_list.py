@@ -20,8 +20,8 @@ from console.pages.room import page, respond
 from receipts.models import Report
 from receipts.selectors import calls_visible
 from runs.models import Agent, Run
-from runs.selectors import runs_visible
-from runs.states import ENDED_RUN, LIVE_RUN, RunStatus
+from runs.selectors import runs_visible, scope_controls_visible
+from runs.states import ENDED_RUN, LIVE_RUN, RunStatus, ScopeStatus
 
 PAGE = 50
 TEXT_LIMIT = 200
@@ -124,6 +124,7 @@ def run_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
         "self_url": request.get_full_path(),
         "older_url": wanted.query(before=more) if more else "",
         "newer_url": wanted.query() if wanted.before else "",
+        "standing": scope_controls_visible(actor).filter(status=ScopeStatus.STANDING).count(),
         "filtered": bool(wanted.statuses or wanted.agent or wanted.text),
     }
     return respond(request, actor, "pages/runs/page.html", context, PANELS)

@@ -5,6 +5,7 @@ from runs.models.identity import Agent, AgentVersion, Artifact, Thread
 from runs.models.ledger import Budget, BudgetEntry, Message, Refusal
 from runs.models.memory import MemoryItem, WorkspaceProgress
 from runs.models.run import Run, RunInput, RunTransition
+from runs.models.scope import ScopeControl
 from runs.models.trace import TraceEvent
 from runs.models.workspace import Workspace
 
@@ -22,6 +23,7 @@ __all__ = [
     "Run",
     "RunInput",
     "RunTransition",
+    "ScopeControl",
     "SweepFailure",
     "Thread",
     "TraceEvent",

@@ -9,6 +9,7 @@ from django.db.models import Q
 from accounts.keys import new_id
 from accounts.models import ClockTimestamp, Tenant, no_delete, no_truncate, one_of, starts_as, starts_without
 from runs.models.run import Run
+from runs.models.scope import ScopeControl
 from runs.states import (
     CONTROL_MOVES,
     OPEN_CONTROL,
@@ -93,6 +94,8 @@ class ControlRequest(models.Model):
     abort_reason = models.TextField(db_default="")
     # The stop or pause of the parent that this one follows from.
     cascade_of = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="cascade")
+    # The act on a whole scope that this one carries out.
+    scope_control = models.ForeignKey(ScopeControl, on_delete=models.PROTECT, null=True, related_name="requests")
 
     class Meta:
         constraints: ClassVar = [

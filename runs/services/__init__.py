@@ -1,6 +1,6 @@
 """Writes of the runs app, by noun: the run with what belongs to it, and its budgets."""
 
-from runs.services.admission import Descent, NewRun, artifact_store, run_admit, version_store
+from runs.services.admission import Descent, NewRun, agent_open, artifact_store, run_admit, version_store
 from runs.services.budget import (
     Shortage,
     budget_cap_raise,
@@ -12,7 +12,17 @@ from runs.services.budget import (
     budget_settle_held,
     children_settle,
 )
-from runs.services.control import pause_accept, pause_settle, stop_abort, stop_accept
+from runs.services.control import (
+    pause_accept,
+    pause_follow,
+    pause_settle,
+    scope_abort,
+    scope_accept,
+    scope_lift,
+    scope_lock,
+    stop_abort,
+    stop_accept,
+)
 from runs.services.run import (
     Move,
     memory_store,
@@ -37,6 +47,7 @@ __all__ = [
     "Move",
     "NewRun",
     "Shortage",
+    "agent_open",
     "artifact_store",
     "budget_cap_raise",
     "budget_hold_unknown",
@@ -51,6 +62,7 @@ __all__ = [
     "move_params",
     "parent_wake",
     "pause_accept",
+    "pause_follow",
     "pause_settle",
     "progress_store",
     "refusal_record",
@@ -60,6 +72,10 @@ __all__ = [
     "run_moved",
     "run_pin",
     "run_settle",
+    "scope_abort",
+    "scope_accept",
+    "scope_lift",
+    "scope_lock",
     "stop_abort",
     "stop_accept",
     "stop_adopt",

@@ -9,9 +9,13 @@ from accounts.keys import new_id
 from accounts.selectors import current_data_key, proved_body, sealed_body
 from accounts.statements import fetch, stored, stored_rows
 from runs.canonical import canonical, digest
+from runs.errors import ScopeStopped
 from runs.models import Agent, AgentVersion, Artifact, Run
+from runs.selectors import standing_over
+from runs.services.control import pause_accept, stop_accept
+from runs.services.run import run_move
 from runs.statements import ADMIT, PINNED
-from runs.states import ALWAYS_COUNTED, Origin
+from runs.states import ALWAYS_COUNTED, ControlKind, HoldReason, Origin, RunStatus
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,10 @@ class Descent:
 
 
 def run_admit(new: NewRun) -> Run:
-    """Insert the run QUEUED with its lease at fence 0, budgets, inputs and first transition, in the caller's transaction."""
+    """Insert the run QUEUED with its lease at fence 0, budgets, inputs and first transition, in the caller's transaction.
+
+    Raises ScopeStopped where its tenant, agent or thread is stopped; where one is paused, the run is held from the beginning.
+    """
     agent_id, version_id, thread_id = _pinned(new)
     id = new.id or new_id()
     admitted = {
@@ -78,7 +85,33 @@ def run_admit(new: NewRun) -> Run:
         "admission_key": new.admission_key,
         "created_by": new.created_by,
     }
-    return stored(Run, fetch(ADMIT, admitted | _budgets(new.caps) | _inputs(new)))[0]
+    ((standing, *row),) = fetch(ADMIT, admitted | _budgets(new.caps) | _inputs(new))
+    (run,) = stored(Run, [row])
+    if standing:
+        _meet(run)
+    return run
+
+
+def _meet(run: Run) -> None:
+    """Have what stands over a new run apply to it before anybody can take it. Raises ScopeStopped: nothing is started in a scope
+    that is stopped. A child is admitted with the call that asks for it, and is stopped with that. A paused run is held.
+    """
+    for control in standing_over(run):
+        why: dict[str, Any] = {"reason": control.reason, "actor": control.requested_by, "scope_control": control.id}
+        if control.kind == ControlKind.STOP:
+            if run.origin != Origin.CHILD:
+                raise ScopeStopped(control.id)
+            stop_accept(run=run, **why)
+        elif run.hold_reason is None:
+            pause_accept(run=run, **why)
+            held: dict[str, Any] = {"hold_reason": HoldReason.PAUSED, "detail": control.reason[:500]}
+            run_move(run, RunStatus.HELD, cause="PAUSED", actor=control.requested_by, **held)
+
+
+def agent_open(*, tenant_id: UUID, key: str) -> Agent:
+    """The tenant's row of an agent that is registered here, made if no run of it was ever admitted."""
+    agent, _ = Agent.objects.get_or_create(tenant_id=tenant_id, key=key)
+    return agent
 
 
 def _pinned(new: NewRun) -> tuple[UUID, UUID, UUID | None]:
@@ -87,7 +120,7 @@ def _pinned(new: NewRun) -> tuple[UUID, UUID, UUID | None]:
     found = fetch(PINNED, names | {"manifest_digest": digest(canonical(new.manifest))})
     agent_id, version_id, thread_id = found[0] if found else (None, None, None)
     if agent_id is None or version_id is None:
-        agent, _ = Agent.objects.get_or_create(tenant_id=new.tenant_id, key=new.agent_key)
+        agent = agent_open(tenant_id=new.tenant_id, key=new.agent_key)
         version = version_store(
             agent=agent, version=new.agent_version, model=new.model, gateway=new.gateway, manifest=new.manifest
         )

@@ -22,6 +22,7 @@ from runtime.services.repeat import Repeatable, effect_repeat
 from runtime.services.replay import Replay, ReplayStep, run_replay
 from runtime.services.resume import Resumed, run_resume
 from runtime.services.retain import Retention, retention_of, retention_of_tenant, run_retain
+from runtime.services.scope import ScopeState, named_scope, scope_abort_on, scope_end, scope_pause, scope_stop
 from runtime.services.settle import Settled, run_end_settled
 from runtime.services.start import InputRefused, Started, StartRequest, UnknownAgent, Upload, run_start, typed_text
 from runtime.services.stop import run_abort, run_stop
@@ -51,6 +52,7 @@ __all__ = [
     "Resumed",
     "Retention",
     "RunUnreadable",
+    "ScopeState",
     "Settled",
     "StartRequest",
     "Started",
@@ -74,6 +76,7 @@ __all__ = [
     "fork_preview",
     "goal_revise",
     "lines_of",
+    "named_scope",
     "obligation_release",
     "policy_rehearse",
     "policy_rehearse_version",
@@ -91,5 +94,9 @@ __all__ = [
     "run_retain",
     "run_start",
     "run_stop",
+    "scope_abort_on",
+    "scope_end",
+    "scope_pause",
+    "scope_stop",
     "typed_text",
 ]

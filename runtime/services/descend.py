@@ -23,7 +23,7 @@ from checkpoints.services import (
 )
 from checkpoints.states import Phase
 from runs.canonical import canonical, digest
-from runs.errors import AlreadyContinued, KeyReused, NothingToContinue, ThreadBusy
+from runs.errors import AlreadyContinued, KeyReused, NothingToContinue, ScopeStopped, ThreadBusy
 from runs.faults import reach
 from runs.leases import lease_lock_any
 from runs.live import hint_changed
@@ -43,6 +43,7 @@ from runtime.contracts import Agent, AgentInputRefused
 from runtime.descent import Preview, Taken, preview, taken_from
 from runtime.registry import agents, pinned
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, act_refusal, audit, audited, save_refusal, text_refusal
+from runtime.services.scope import starts_stopped
 from runtime.services.start import InputRefused, Started, UnknownAgent
 
 
@@ -96,6 +97,8 @@ def _admitted(
         outcome = _request_refusal(actor, wanted) or _once(admit)
     except SaveRefused as refused:
         outcome = save_refusal(refused.outcome)
+    except ScopeStopped as stopped:
+        outcome = starts_stopped(stopped)
     if isinstance(outcome, Started) and outcome.new:
         reach("after_admit", action)
     return audited(outcome, actor, action, "run", run_id)

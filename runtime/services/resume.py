@@ -32,6 +32,7 @@ from runtime.services.guards import (
     audited,
     wake,
 )
+from runtime.services.scope import paused_with_scope
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,21 @@ def run_resume(*, actor: Actor, run_id: UUID, reason: str, revision: int | None 
     return audited(outcome, actor, "run.resume", "run", run_id)
 
 
+def _older(run_id: UUID, revision: int | None) -> OlderRevision | None:
+    if revision is None or not has_head(run_id) or head_of(run_id).revision == revision:
+        return None
+    return OlderRevision({"seen": revision, "revision": head_of(run_id).revision})
+
+
 def _resume(actor: Actor, run_id: UUID, reason: str, revision: int | None) -> Resumed | Refused:
     refused = act_refusal(actor, Permission.RESUME, reason)
     if refused is not None:
         return refused
     lease = lease_lock_any(run_id)
     run = run_lock(run_id)
-    if revision is not None and has_head(run_id) and head_of(run_id).revision != revision:
-        return OlderRevision({"seen": revision, "revision": head_of(run_id).revision})
+    refused = _older(run_id, revision) or paused_with_scope(run)
+    if refused is not None:
+        return refused
     paused = open_pause(run)
     if paused is not None:
         pause_take_back(actor, run, paused, reason)

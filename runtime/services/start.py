@@ -19,7 +19,7 @@ from checkpoints.services import (
 )
 from checkpoints.states import Phase
 from runs.canonical import canonical, digest
-from runs.errors import KeyReused, ThreadBusy
+from runs.errors import KeyReused, ScopeStopped, ThreadBusy
 from runs.faults import reach
 from runs.live import hint_changed
 from runs.selectors import progress_latest, run_by_admission, run_input_digests, thread_live_run
@@ -42,6 +42,7 @@ from runtime.services.guards import (
     secret_refusal,
     text_refusal,
 )
+from runtime.services.scope import starts_stopped
 from runtime.services.terms import Terms, commitments_at_start, same_terms, terms_refusal
 
 
@@ -119,6 +120,8 @@ def run_start(*, actor: Actor, wanted: StartRequest) -> Started | Refused:
         outcome = _start(actor, wanted, checked)
     except SaveRefused as refused:
         outcome = save_refusal(refused.outcome)
+    except ScopeStopped as stopped:
+        outcome = starts_stopped(stopped)
     if isinstance(outcome, Started) and outcome.new:
         reach("after_admit", wanted.agent)
     return audited(outcome, actor, "run.start", "tenant", actor.tenant_id)

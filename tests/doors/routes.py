@@ -54,6 +54,9 @@ SAVE_POLICY = Act(Permission.GOVERN, {"text": "", "summary": " "})
 TRY_POLICY = Act(Permission.GOVERN, {"text": ""})
 CLOSE_FLAG = Act(Permission.RECONCILE, {"closing": "NOTED", "reason": " "})
 
+SCOPE = Act(Permission.STOP, {"scope": "TENANT", "act": "stop", "reason": " "})
+LIFT = Act(Permission.STOP, {"reason": " "})
+
 ROUTES = {
     "healthz": Route("open"),
     "sign-in": Route("open"),
@@ -87,6 +90,9 @@ ROUTES = {
     "call": Route("page", "call", RECONCILE),
     "commitment-withdraw": Route("page", "commitment", WITHDRAW),
     "obligation-release": Route("page", "obligation", RELEASE),
+    "scopes": Route("page"),
+    "scope-new": Route("page", act=SCOPE),
+    "scope": Route("page", "scope", LIFT),
     "reports": Route("page"),
     "report": Route("page", "report"),
     "report-download": Route("page", "version"),
@@ -155,6 +161,11 @@ ROUTES = {
     "api:policy-in-force": Route("api"),
     "api:policy-try": Route("api", act=TRY_POLICY, reads=False),
     "api:policy-activate": Route("api", "policy", GOVERN),
+    "api:scopes": Route("api", act=SCOPE),
+    "api:scope-preview": Route("api", reads=False),
+    "api:scope": Route("api", "scope"),
+    "api:scope-abort": Route("api", "scope", STOP),
+    "api:scope-lift": Route("api", "scope", LIFT),
     "api:obligations": Route("api"),
     "api:obligation-release": Route("api", "obligation", RELEASE),
     "api:missing": Route("api", "nothing"),
@@ -220,6 +231,14 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("calls", "contradict"): Verb("call", ("--says", "EXECUTED", "--evidence", " "), Permission.RECONCILE),
     ("contradictions", "list"): Verb(""),
     ("contradictions", "close"): Verb("contradiction", ("--how", "NOTED", "--reason", " "), Permission.RECONCILE),
+    ("scopes", "list"): Verb(""),
+    ("scopes", "show"): Verb("scope"),
+    ("scopes", "preview"): Verb("", ("tenant",)),
+    ("scopes", "stop"): Verb("", ("tenant", "--reason", " "), Permission.STOP),
+    ("scopes", "abort"): Verb("", ("tenant", "--reason", " "), Permission.STOP),
+    ("scopes", "pause"): Verb("", ("tenant", "--reason", " "), Permission.PAUSE),
+    ("scopes", "abort-on"): Verb("scope", ("--reason", " "), Permission.STOP),
+    ("scopes", "lift"): Verb("scope", ("--reason", " "), Permission.STOP),
     ("workspaces", "list"): Verb(""),
     ("workspaces", "show"): Verb("workspace"),
     ("memory", "list"): Verb(""),

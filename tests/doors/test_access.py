@@ -27,10 +27,12 @@ from console.asgi import application
 from console.management.noun import Noun
 from console.routing import websocket_urlpatterns
 from receipts.models import Contradiction, Reconciliation, ReportVersion, ToolCall
-from runs.models import ControlRequest, Run, Wakeup
+from runs.models import ControlRequest, Run, ScopeControl, Wakeup
 from runs.services import workspace_open
+from runs.states import ScopeKind
+from runtime.services import ScopeState, named_scope, scope_stop
 from tests.doors.routes import METHODS, MISSING, OUR_APPS, ROUTES, SOCKETS, VERBS, Verb
-from tests.doors.world import OPERATOR, STRANGER, Doors, manage
+from tests.doors.world import OPERATOR, STRANGER, Doors, manage, person
 
 # ── the walk ──
 
@@ -106,6 +108,7 @@ class Things:
             sorted(ToolCall.objects.values_list("id", "status")),
             sorted(Obligation.objects.values_list("id", "status")),
             sorted(Commitment.objects.values_list("id", "status")),
+            sorted(ScopeControl.objects.values_list("id", "status", "aborted_by")),
             [
                 model.objects.count()
                 for model in (
@@ -149,6 +152,12 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         evidence="Nothing is there.",
         raised_by="person:operator",
     )
+    stopped = scope_stop(
+        actor=person(OPERATOR),
+        scope=named_scope(actor=person(OPERATOR), kind=ScopeKind.THREAD, of=str(completed.thread_id)),
+        reason="walked",
+    )
+    assert isinstance(stopped, ScopeState), stopped
     workspace = workspace_open(tenant_id=doors.tenant.id, title="A long research")
     policy = policy_of_the_tour()
     named: dict[str, dict[str, Any]] = {
@@ -168,6 +177,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         "contradiction": {"id": flag.id},
         "policy": {"number": policy},
         "two policies": {"number": policy, "other": policy},
+        "scope": {"id": stopped.control_id},
     }
     ids = (
         run,
@@ -179,6 +189,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         term.id,
         version.report_id,
         workspace.id,
+        stopped.control_id,
     )
     return Things(named, tuple(str(id) for id in ids))
 
@@ -207,7 +218,8 @@ def may(role: Role, permission: Permission) -> bool:
 def methods(name: str) -> tuple[str, ...]:
     """The methods that mean something on a route."""
     route = ROUTES[name]
-    acts_only = route.door == "api" and route.act is not None and name not in {"api:runs", "api:policies"}
+    listed = {"api:runs", "api:policies", "api:scopes"}
+    acts_only = route.door == "api" and route.act is not None and name not in listed
     return ("POST",) if acts_only else ("GET", "POST") if route.act else ("GET",)
 
 

@@ -1,0 +1,147 @@
+"""GET /scopes/, GET and POST /scopes/new/, GET and POST /scopes/<id>/: acts on a tenant, an agent or a thread."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from accounts.errors import Invalid, NotFound, Refused
+from accounts.states import Actor, Permission
+from console.pages.notice import refusal_notice
+from console.pages.room import page, respond
+from console.pages.scopes.forecast import on_the_wire, waits_of
+from console.records.scopes import awaited, scope_forecast, scope_progress
+from runs.models import Agent, ControlRequest, ScopeControl, Thread
+from runs.selectors import access_scope_control, scope_controls_visible, scope_name, scope_of, standing_control
+from runs.states import ControlKind, Scope, ScopeKind, can_lift
+from runtime.registry import agents
+from runtime.services import ScopeState, named_scope, scope_abort_on, scope_end, scope_pause, scope_stop
+
+SHOWN = 100
+PANELS = {"scope-live": "pages/scopes/live.html"}
+
+
+@page
+def scope_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
+    """What stands, and what stood."""
+    rows = list(scope_controls_visible(actor).order_by("-accepted_at", "-id")[:SHOWN])
+    context = {
+        "standing": [row for row in rows if can_lift(row.status)],
+        "over": [row for row in rows if not can_lift(row.status)],
+        "may_stop": actor.may(Permission.STOP) or actor.may(Permission.PAUSE),
+    }
+    return respond(request, actor, "pages/scopes/list.html", context)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One scope that can be chosen, and whether it is."""
+
+    name: str
+    url: str
+    current: bool
+
+
+@page
+def scope_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
+    """What an act on the scope that the URL names would mean, and the act. `scope` is tenant without a name in the URL."""
+    asked = request.POST if request.method == "POST" else request.GET
+    kind, of = asked.get("scope", "TENANT"), asked.get("of", "")
+    if kind not in set(ScopeKind):
+        raise NotFound
+    scope = named_scope(actor=actor, kind=ScopeKind(kind), of=of)
+    reason, act = request.POST.get("reason", ""), request.POST.get("act", "")
+    refused: Refused | None = None
+    if request.method == "POST":
+        outcome = _done(actor, scope, act, reason)
+        if isinstance(outcome, ScopeState):
+            return redirect("scope", id=outcome.control_id)
+        refused = outcome
+    context = {
+        "forecast": scope_forecast(actor, scope),
+        "wire": on_the_wire(scope),
+        "waits": waits_of(scope),
+        "scope": scope,
+        "of": of,
+        "choices": _choices(actor, scope, of),
+        "standing": [one for kind in ControlKind if (one := standing_control(scope, kind))],
+        "reason": reason,
+        "act": act,
+        "off": "" if actor.may(Permission.STOP) else "Stopping needs the role operator, which you do not have here.",
+        "refused": refusal_notice(refused, form="#scope-form") if refused else None,
+    }
+    return respond(request, actor, "pages/scopes/new.html", context, status=refused.status if refused else 200)
+
+
+def _done(actor: Actor, scope: Scope, act: str, reason: str) -> ScopeState | Refused:
+    if act == "pause":
+        return scope_pause(actor=actor, scope=scope, reason=reason)
+    if act not in ("stop", "abort") and actor.may(Permission.STOP):
+        return Invalid({"field": "what is done", "reason": "choose one; none is chosen for you."})
+    return scope_stop(actor=actor, scope=scope, reason=reason, aborts=act == "abort")
+
+
+def _choices(actor: Actor, scope: Scope, of: str) -> list[Choice]:
+    """The tenant, its agents, and the thread if one is named: a thread is reached from its runs."""
+    here = reverse("scope-new")
+    everything = Choice("Everything of this tenant", here, scope.kind == ScopeKind.TENANT)
+    keys = {*agents(), *Agent.objects.filter(tenant_id=actor.tenant_id).values_list("key", flat=True)}
+    named = [
+        Choice(
+            f"Agent {key}",
+            f"{here}?{urlencode({'scope': 'AGENT', 'of': key})}",
+            scope.agent_id is not None and key == of,
+        )
+        for key in sorted(keys)
+    ]
+    thread = Thread.objects.filter(id=scope.thread_id).first() if scope.thread_id else None
+    reached = (
+        [Choice(f"Thread {thread.key}", f"{here}?{urlencode({'scope': 'THREAD', 'of': of})}", True)] if thread else []
+    )
+    return [everything, *named, *reached]
+
+
+@page
+def scope_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """How far an act on a scope has got; POST lifts it, or with `how=abort` has a stop not wait any longer."""
+    control = access_scope_control(actor=actor, id=id)
+    reason, aborts = request.POST.get("reason", ""), request.POST.get("how") == "abort"
+    refused: Refused | None = None
+    if request.method == "POST":
+        outcome = (scope_abort_on if aborts else scope_end)(actor=actor, control_id=id, reason=reason)
+        if isinstance(outcome, ScopeState):
+            return redirect("scope", id=id)
+        refused = outcome
+        control = access_scope_control(actor=actor, id=id)
+    context = {
+        **_context(actor, control),
+        "reason": reason,
+        "aborts": aborts,
+        "refused": refusal_notice(refused, form="#abort-it" if aborts else "#lift-it") if refused else None,
+    }
+    return respond(request, actor, "pages/scopes/page.html", context, PANELS, refused.status if refused else 200)
+
+
+def _context(actor: Actor, control: ScopeControl) -> dict[str, Any]:
+    stops = control.kind == ControlKind.STOP
+    needed = Permission.STOP if stops else Permission.RESUME
+    progress = scope_progress(control)
+    under_way = progress["accepted"] + progress["adopted"]
+    return {
+        "control": control,
+        "name": scope_name(scope_of(control)),
+        "stops": stops,
+        "standing": can_lift(control.status),
+        "progress": progress,
+        "reached": sum(progress[name] for name in ("accepted", "adopted", "settled", "moot")),
+        "under_way": under_way,
+        "awaited": awaited(control) if under_way else [],
+        "may_lift": actor.may(needed),
+        "may_abort": actor.may(Permission.STOP) and stops and can_lift(control.status) and not control.aborted_at,
+        "unsettled": ControlRequest.objects.filter(scope_control=control, settled_at=None).count() if stops else 0,
+    }
