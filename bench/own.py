@@ -19,7 +19,7 @@ def main() -> None:
             line(name, f"{value:,.2f}")
         print_growth(server, [OURS])
         title("Whole runs of 20 steps, one worker")
-        runs = play(server, [Entry("floor20"), Entry("signalbox")], workers=1, rounds=3, seconds=3)
+        runs = play(server, [Entry("floor20"), Entry("signalbox")], workers=1, rounds=3, seconds=2)
         for name in runs.loads:
             line(name, f"{runs.rate(name):8.1f} runs/s", f"{runs.ratio(name, 'floor20'):5.2f} of the floor")
             client, on_server = runs.client_ms(name) / STEPS, runs.server_ms(name) / STEPS
@@ -33,7 +33,7 @@ def main() -> None:
 
 def _saves(server: Server, size: str, floor: str, *ours: str) -> None:
     title(f"Bare saves of {size}, one worker")
-    saves = play(server, [Entry(name) for name in (floor, *ours)], workers=1, rounds=3, seconds=2)
+    saves = play(server, [Entry(name) for name in (floor, *ours)], workers=1, rounds=3, seconds=1)
     for name in saves.loads:
         line(name, f"{saves.rate(name):8.1f} saves/s", f"{saves.ratio(name, floor):5.2f} of the floor")
 

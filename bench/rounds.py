@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.closed_loop import Load
+from bench.contender import CONTENDERS
 from bench.growing import Grown, weight
 from bench.server import Server
 
@@ -57,9 +58,7 @@ class Weighed:
 
 def weigh(server: Server, entry: Entry) -> Weighed:
     """Let a contender go through the growth in a database of its own."""
-    database = f"bench_{entry.name}"
-    dsn = server.fresh(database)
-    _call(entry, "prepare", dsn)
+    database, dsn = f"bench_{entry.name}", _database(server, entry)
     before = server.sizes(database)
     said = _call(entry, "grow", dsn)
     return Weighed(Grown(**json.loads(said.splitlines()[-1])), before, server.sizes(database))
@@ -67,9 +66,7 @@ def weigh(server: Server, entry: Entry) -> Weighed:
 
 def play(server: Server, entries: list[Entry], *, workers: int, rounds: int, seconds: float) -> Rounds:
     """Prepare a database for each contender, then run them in turn."""
-    urls = {entry.name: server.fresh(f"bench_{entry.name}") for entry in entries}
-    for entry in entries:
-        _call(entry, "prepare", urls[entry.name])
+    urls = {entry.name: _database(server, entry) for entry in entries}
     played = Rounds({entry.name: [] for entry in entries})
     for _ in range(rounds):
         for entry in entries:
@@ -77,6 +74,12 @@ def play(server: Server, entries: list[Entry], *, workers: int, rounds: int, sec
             said = _call(entry, "run", urls[entry.name], *arguments)
             played.loads[entry.name].append(Load(**json.loads(said.splitlines()[-1])))
     return played
+
+
+def _database(server: Server, entry: Entry) -> str:
+    """A database of the contender's own, as its module prepares one."""
+    module, _ = CONTENDERS[entry.name]
+    return server.copy(f"bench_{entry.name}", module, lambda dsn: _call(entry, "prepare", dsn))
 
 
 def _call(entry: Entry, act: str, dsn: str, *arguments: str) -> str:

@@ -5,9 +5,9 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
@@ -43,15 +43,28 @@ class Server:
     cluster: postgres.Cluster
     postmaster: int
     folder: Path
+    prepared: set[str] = field(default_factory=set)
 
     def fresh(self, name: str) -> str:
         """An empty database of this name; its libpq URL."""
-        with self._admin() as connection:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        self._create(name, "template1")
         with psycopg.connect(self.cluster.url(name), autocommit=True) as connection:
             connection.execute("CREATE EXTENSION pg_stat_statements")
         return self.cluster.url(name)
+
+    def copy(self, name: str, of: str, prepare: Callable[[str], object]) -> str:
+        """A database of this name as `prepare` leaves an empty one, which it does once for all copies; its libpq URL."""
+        if of not in self.prepared:
+            prepare(self.fresh(of))
+            self.prepared.add(of)
+        self._create(name, of)
+        return self.cluster.url(name)
+
+    def _create(self, name: str, template: str) -> None:
+        made = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
+        with self._admin() as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+            connection.execute(made)
 
     def counts(self, name: str) -> Counts:
         """What was counted so far in one database; WAL and fsyncs are the server's, so nothing else may run beside it."""
