@@ -38,3 +38,9 @@ class Invalid(Refused):
 
     code = "INVALID"
     status = 400
+
+
+class EndpointGone(Refused):
+    """Nothing was done. This endpoint was removed already."""
+
+    code = "ENDPOINT_GONE"

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Func, Q
 
 from accounts.keys import new_id
-from accounts.states import Role
+from accounts.states import NOTICE_MOVES, EndpointKind, NoticeKind, NoticeStatus, Role
 
 ROLE_NAMES = [role.value for role in Role]
 
@@ -179,3 +179,81 @@ class AuditEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.action} {self.object_id}"
+
+
+class Endpoint(models.Model):
+    """Where somebody hears of things outside the pages: a person's, or the whole tenant's where `membership` is null.
+
+    The address is a secret: sealed with the tenant's data key and never shown again. `shown` names it for people.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    membership = models.ForeignKey(Membership, null=True, on_delete=models.PROTECT, related_name="endpoints")
+    kind = models.CharField(max_length=16)
+    name = models.CharField(max_length=100)
+    shown = models.CharField(max_length=300)
+    address = models.BinaryField()
+    data_key = models.ForeignKey(DataKey, on_delete=models.PROTECT)
+    hears = ArrayField(models.CharField(max_length=16))
+    digest = models.BooleanField(db_default=False)
+    created_by = models.CharField(max_length=200)
+    created_at = models.DateTimeField(db_default=ClockTimestamp())
+    removed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            one_of("kind", list(EndpointKind), "endpoint_kind_known"),
+            models.CheckConstraint(
+                condition=Q(hears__contained_by=[kind.value for kind in NoticeKind]) & Q(hears__len__gte=1),
+                name="endpoint_hears_known",
+            ),
+            models.CheckConstraint(condition=Q(digest=False) | Q(kind=EndpointKind.MAIL), name="digest_by_mail"),
+        ]
+        indexes: ClassVar = [models.Index(fields=["tenant"], condition=Q(removed_at=None), name="endpoint_live")]
+        triggers: ClassVar = [
+            pgtrigger.ReadOnly(
+                name="endpoint_frozen",
+                fields=["tenant", "membership", "kind", "address", "data_key", "hears", "digest", "created_by"],
+            ),
+            no_delete(),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+class Notice(models.Model):
+    """One row of the outbox: what one endpoint is to be told, written with the fact, once per dedupe key."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="notices")
+    kind = models.CharField(max_length=16)
+    dedupe_key = models.CharField(max_length=200)
+    subject = models.CharField(max_length=16)
+    subject_id = models.UUIDField()
+    facts = models.JSONField()
+    gathered = models.BooleanField()
+    status = models.CharField(max_length=8, db_default=NoticeStatus.PENDING)
+    attempts = models.SmallIntegerField(db_default=0)
+    due_at = models.DateTimeField()
+    error = models.CharField(max_length=500, db_default="")
+    created_at = models.DateTimeField(db_default=ClockTimestamp())
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["endpoint", "dedupe_key"], name="notice_once"),
+            one_of("kind", list(NoticeKind), "notice_kind_known"),
+            one_of("status", list(NoticeStatus), "notice_status_known"),
+            models.CheckConstraint(condition=Q(subject__in=["wait", "run"]), name="notice_subject_known"),
+        ]
+        indexes: ClassVar = [models.Index(fields=["due_at"], condition=Q(status="PENDING"), name="notice_due")]
+        triggers: ClassVar = [
+            pgtrigger.FSM(name="legal_moves", field="status", transitions=NOTICE_MOVES),
+            starts_as(NoticeStatus.PENDING),
+            no_delete(),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.status}"

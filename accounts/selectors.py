@@ -10,12 +10,13 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.models import Session
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from accounts.codec import NONCE_BYTES, BodyChanged, seal, unseal, wrapping_key
 from accounts.errors import NotFound
-from accounts.models import ApiToken, AuditEvent, DataKey, Membership, User
+from accounts.models import ApiToken, AuditEvent, DataKey, Endpoint, Membership, Notice, User
 from accounts.statements import DATA_KEY, MEMBERS, fetch, joined
 from accounts.states import Actor, Permission, permissions_of
 
@@ -147,3 +148,41 @@ def audit_of(*, tenant_id: UUID, object_type: str, object_id: str) -> Sequence[A
     """The audit events about one object, oldest first."""
     events = AuditEvent.objects.filter(tenant_id=tenant_id, object_type=object_type, object_id=object_id)
     return list(events.order_by("seq"))
+
+
+def membership_of(actor: Actor) -> Membership:
+    """The membership that an actor acts by."""
+    return Membership.objects.get(tenant_id=actor.tenant_id, user__username=actor.name)
+
+
+def endpoints_visible(actor: Actor) -> QuerySet[Endpoint]:
+    """The endpoints in use that a person may know of: their own, and those of the whole tenant; none without the permission
+    to read.
+    """
+    return _endpoints(actor).filter(removed_at=None)
+
+
+def access_endpoint(*, actor: Actor, id: UUID) -> Endpoint:
+    """One endpoint that a person may know of, removed or not. Raises NotFound."""
+    endpoint = _endpoints(actor).filter(id=id).first()
+    if endpoint is None:
+        raise NotFound
+    return endpoint
+
+
+def _endpoints(actor: Actor) -> QuerySet[Endpoint]:
+    if not actor.may(Permission.READ):
+        return Endpoint.objects.none()
+    mine = Q(membership=None) | Q(membership__user__username=actor.name)
+    return Endpoint.objects.filter(mine, tenant_id=actor.tenant_id).select_related("membership__user")
+
+
+def notices_visible(actor: Actor) -> QuerySet[Notice]:
+    """What the endpoints that a person may know of were told, or are to be told."""
+    return Notice.objects.filter(endpoint__in=_endpoints(actor)).select_related("endpoint")
+
+
+def notices_claimed(ids: Collection[UUID]) -> list[Notice]:
+    """Claimed notices with their endpoint and its person, in the order in which they were written."""
+    rows = Notice.objects.filter(id__in=ids).select_related("endpoint__membership__user", "endpoint__tenant")
+    return list(rows.order_by("created_at", "id"))

@@ -33,6 +33,7 @@ class Permission(StrEnum):
     AUDIT = "audit"
     RETAIN = "retain"
     GOVERN = "govern"
+    NOTIFY = "notify"
 
 
 GRANTS: dict[Role, frozenset[Permission]] = {
@@ -40,7 +41,7 @@ GRANTS: dict[Role, frozenset[Permission]] = {
     Role.OPERATOR: frozenset(
         {
             *(Permission.READ, Permission.START, Permission.STOP, Permission.RESUME),
-            *(Permission.PAUSE, Permission.REVISE, Permission.BUDGET, Permission.SETTLE),
+            *(Permission.PAUSE, Permission.REVISE, Permission.BUDGET, Permission.SETTLE, Permission.NOTIFY),
         }
     ),
     Role.APPROVER: frozenset({Permission.READ, Permission.DECIDE, Permission.RELEASE}),
@@ -53,6 +54,48 @@ GRANTS: dict[Role, frozenset[Permission]] = {
 def permissions_of(roles: frozenset[str]) -> frozenset[Permission]:
     """Everything that a set of roles may do."""
     return frozenset(p for role in roles for p in GRANTS.get(Role(role), frozenset()))
+
+
+class EndpointKind(StrEnum):
+    """The ways by which people hear of something outside the pages."""
+
+    WEBHOOK = "WEBHOOK"
+    MAIL = "MAIL"
+
+
+class NoticeKind(StrEnum):
+    """What people are told of outside the pages."""
+
+    OPENED = "OPENED"
+    REMINDER = "REMINDER"
+    ESCALATED = "ESCALATED"
+    DECIDED = "DECIDED"
+    UNKNOWN_CALL = "UNKNOWN_CALL"
+    HELD = "HELD"
+    STUCK = "STUCK"
+
+
+class NoticeStatus(StrEnum):
+    """SKIPPED: there was nothing to say any more, or nobody to say it to."""
+
+    PENDING = "PENDING"
+    SENT = "SENT"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+
+
+NOTICE_MOVES = [("PENDING", "SENT"), ("PENDING", "FAILED"), ("PENDING", "SKIPPED")]
+
+# Whom each kind is for: a person hears only of what they may do something about, or may read.
+NOTICE_FOR: dict[NoticeKind, Permission] = {
+    NoticeKind.OPENED: Permission.DECIDE,
+    NoticeKind.REMINDER: Permission.DECIDE,
+    NoticeKind.ESCALATED: Permission.DECIDE,
+    NoticeKind.DECIDED: Permission.READ,
+    NoticeKind.UNKNOWN_CALL: Permission.READ,
+    NoticeKind.HELD: Permission.READ,
+    NoticeKind.STUCK: Permission.READ,
+}
 
 
 @dataclass(frozen=True)

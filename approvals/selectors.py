@@ -1,6 +1,6 @@
 """Reads of waits. `access_wait` is the only way to a wait that a user named."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from uuid import UUID
 
@@ -41,6 +41,11 @@ def access_wait(*, actor: Actor, id: UUID) -> Wait:
 def decision_of(wait: Wait) -> Decision | None:
     """The decision of a wait, or None."""
     return next(iter(stored_rows(Decision, "wait_id = %(wait)s", {"wait": wait.id})), None)
+
+
+def waits_open(ids: Collection[UUID]) -> set[UUID]:
+    """Those of these waits that are open."""
+    return set(Wait.objects.filter(id__in=ids, status=WaitStatus.OPEN).values_list("id", flat=True)) if ids else set()
 
 
 def newest_wait(*, call_id: UUID) -> Wait | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from psycopg.conninfo import conninfo_to_dict
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -62,6 +62,21 @@ class Environment(BaseSettings):
     retain_latest: Annotated[int, Field(ge=1)] = 100
     retain_daily: bool = True
     fault_dir: str = ""
+
+    # Where people reach the pages: what a link in a notice begins with.
+    public_url: str = ""
+    # Networks beside the public ones that notices may go to, as "10.1.2.0/24".
+    notice_networks: tuple[IPvAnyNetwork, ...] = ()
+    notice_seconds: Annotated[float, Field(gt=0)] = 10.0
+    notice_attempts: Annotated[int, Field(ge=1)] = 8
+    notice_digest_seconds: Annotated[int, Field(ge=60)] = 24 * 3600
+    # The server that takes mail from this installation; without one there is no mail.
+    mail_host: str = ""
+    mail_port: int = 587
+    mail_user: str = ""
+    mail_password: str = ""
+    mail_tls: bool = True
+    mail_from: str = "signalbox@localhost"
 
     outside_url: str = ""
     model_gateway: str = "scripted"

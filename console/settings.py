@@ -173,6 +173,12 @@ CELERY_DB_REUSE_MAX = 1000
 _SEND_ONCE = {"max_retries": 0, "socket_connect_timeout": 2.0, "socket_timeout": 5.0}
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 300, "unacked_restore_throttle": 1, **_SEND_ONCE}
 CELERY_BEAT_SCHEDULE = {
+    # A queue of its own, with a worker of its own: whoever answers slowly outside keeps no run waiting.
+    "notices": {
+        "task": "runtime.notices",
+        "schedule": ENV.sweep_seconds,
+        "options": {"queue": "notices", "expires": max(1.0, ENV.sweep_seconds * 5)},
+    },
     "sweep": {
         "task": "runtime.sweep",
         "schedule": ENV.sweep_seconds,
@@ -209,6 +215,17 @@ MODEL_API_KEY_REF = ENV.model_api_key_ref
 MODEL_PRICES = ENV.model_prices
 # What tools may name in their arguments, and where each secret stands: env:NAME or file:PATH.
 TOOL_SECRETS = ENV.tool_secrets
+
+# What people are told of outside the pages. Mail goes through the server that whoever runs this installation names.
+PUBLIC_URL = ENV.public_url.rstrip("/")
+NOTICE_NETWORKS = ENV.notice_networks
+NOTICE_SECONDS = ENV.notice_seconds
+NOTICE_ATTEMPTS = ENV.notice_attempts
+NOTICE_DIGEST_SECONDS = ENV.notice_digest_seconds
+EMAIL_HOST, EMAIL_PORT = ENV.mail_host, ENV.mail_port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = ENV.mail_user, ENV.mail_password
+EMAIL_USE_TLS, EMAIL_TIMEOUT = ENV.mail_tls, ENV.notice_seconds
+DEFAULT_FROM_EMAIL = ENV.mail_from
 
 LOGGING = {
     "version": 1,

@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from console.health import healthz
-from console.pages import acts, entry, lineage, memory, run_list
+from console.pages import acts, entry, lineage, memory, notifications, run_list
 from console.pages.call.page import call_page
 from console.pages.checkpoint.page import checkpoint_list, checkpoint_page
 from console.pages.decision.amend import amend_page
@@ -61,5 +61,7 @@ urlpatterns = [
     path("workspaces/", memory.workspace_list, name="workspaces"),
     path("workspaces/<uuid:id>/", memory.workspace_page, name="workspace"),
     path("memory/", memory.memory_list, name="memory"),
+    path("settings/notifications/", notifications.notifications, name="notifications"),
+    path("settings/notifications/<uuid:id>/", notifications.notification_remove, name="notification-remove"),
     path("api/v1/", include("console.api.urls")),
 ]

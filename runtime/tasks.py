@@ -15,6 +15,7 @@ from runs.wakeups import LOOK_TASK
 from runtime.drain import draining
 from runtime.liveness.lock import liveness_begin, liveness_key
 from runtime.loop import drive
+from runtime.notices import notices_deliver
 from runtime.registry import agents
 from runtime.sweep import sweep_all
 from runtime.warm import leave_dead_session
@@ -40,6 +41,13 @@ def sweep() -> None:
     leave_dead_session()
     plan_each()
     sweep_all()
+
+
+@shared_task(name="runtime.notices")
+def notices() -> None:
+    """Tell people outside the pages what is due, in a queue of its own."""
+    leave_dead_session()
+    notices_deliver()
 
 
 @worker_process_init.connect

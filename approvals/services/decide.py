@@ -11,7 +11,8 @@ from accounts.audit import audit_append, audit_refused
 from accounts.codec import BodyChanged
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.models import ClockTimestamp, Tenant
-from accounts.states import Actor, Permission
+from accounts.services import notice_write
+from accounts.states import Actor, NoticeKind, Permission
 from approvals.errors import (
     AlreadyDecided,
     ArgsChanged,
@@ -28,7 +29,7 @@ from approvals.errors import (
 from approvals.models import Decision, Vote, Wait
 from approvals.selectors import access_wait, decision_of, newest_wait
 from approvals.services.wait import queue_if_all_are_closed
-from approvals.states import DecisionVerdict, WaitStatus
+from approvals.states import DecisionVerdict, Risk, WaitStatus
 from checkpoints.envelope import secret_in
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import checkpoint_of, verified_body, withdrawn_commitment
@@ -176,6 +177,16 @@ def _store_decision(wait: Wait, actor: Actor, verdict: DecisionVerdict, seen: Se
         closed_at=ClockTimestamp(),
     )
     hint_changed(tenant_id=wait.tenant_id, run_id=wait.run_id)
+    notice_write(
+        tenant_id=wait.tenant_id,
+        kind=NoticeKind.DECIDED,
+        subject="wait",
+        subject_id=wait.id,
+        dedupe_key=f"wait:{wait.id}:DECIDED",
+        facts={"tool": wait.tool_call.tool, "verdict": str(verdict), "by": actor.name},
+        but=actor.name,
+        low_risk=wait.risk == Risk.LOW,
+    )
 
 
 def _may_decide(actor: Actor, run: Run, reason: str) -> Refused | None:

@@ -8,11 +8,13 @@ from django.conf import settings
 from django.db import transaction
 
 from accounts.models import ClockTimestamp
+from accounts.services import notice_write
 from accounts.statements import fetch
+from accounts.states import NoticeKind
 from approvals.models import DEMANDED, PolicyDecision, Wait
 from approvals.policies import Ruling
 from approvals.selectors import wait_is_open
-from approvals.states import LIVE_WAIT, WaitStatus
+from approvals.states import LIVE_WAIT, Risk, WaitStatus
 from receipts.models import ToolCall
 from receipts.services import call_await_approval
 from runs.live import hint_changed
@@ -50,6 +52,15 @@ def wait_open(call: ToolCall, ruling: Ruling, *, revision: int, checkpoint_diges
         | {"validity_seconds": demand.validity_seconds or settings.WAIT_VALIDITY_SECONDS},
     )
     hint_changed(tenant_id=call.tenant_id, run_id=call.run_id)
+    notice_write(
+        tenant_id=wait.tenant_id,
+        kind=NoticeKind.OPENED,
+        subject="wait",
+        subject_id=wait.id,
+        dedupe_key=f"wait:{wait.id}:OPENED",
+        facts={"tool": call.tool},
+        low_risk=wait.risk == Risk.LOW,
+    )
     return wait
 
 

@@ -9,6 +9,7 @@ from console.api import (
     checkpoints,
     commitments,
     contradictions,
+    endpoints,
     ledger,
     lineage,
     memory,
@@ -107,5 +108,8 @@ urlpatterns = [
     path("scopes/<uuid:id>/lift/", scopes.ScopeLift.as_view(), name="scope-lift"),
     path("obligations/", obligations.Obligations.as_view(), name="obligations"),
     path("obligations/<uuid:id>/release/", obligations.ObligationRelease.as_view(), name="obligation-release"),
+    path("endpoints/", endpoints.Endpoints.as_view(), name="endpoints"),
+    path("endpoints/<uuid:id>/remove/", endpoints.EndpointRemoval.as_view(), name="endpoint-remove"),
+    path("notices/", endpoints.Notices.as_view(), name="notices"),
     re_path("", Missing.as_view(), name="missing"),
 ]

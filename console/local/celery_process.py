@@ -1,4 +1,4 @@
-"""`python -m console.local.celery_process worker NODE CONCURRENCY` or `… beat`: what `celery worker` and `celery beat` run.
+"""`python -m console.local.celery_process worker NODE CONCURRENCY [QUEUE]` or `… beat`: what `celery worker` and `celery beat` run.
 
 The `celery` command itself loads a terminal tool kit first, which takes longer than all the rest of a worker's start.
 """
@@ -8,12 +8,13 @@ import sys
 from console.celery import app
 
 
-def worker(node: str, concurrency: str) -> int:
-    """Run a worker of that Celery node name until it is told to stop; its exit code."""
+def worker(node: str, concurrency: str, queue: str | None = None) -> int:
+    """Run a worker of that Celery node name until it is told to stop; its exit code. Without a queue it takes runs."""
     controller = app.Worker(
         hostname=node,
         concurrency=int(concurrency),
         pool="prefork",
+        queues=queue,
         without_gossip=True,
         without_mingle=True,
     )

@@ -101,6 +101,8 @@ class _Start:
         broker_url = self.environment["SIGNALBOX_BROKER_URL"]
         self.supervisor.wait(partial(workers_answer, broker_url, nodes), "A worker", _START_SECONDS)
         self.supervisor.start(programs.beat(self.environment))
+        notices = f"notices-{os.getpid()}@{socket.gethostname()}"
+        self.supervisor.start(programs.worker("notices", notices, self.environment, concurrency=1, queue="notices"))
         if self.given.liveness:
             self.supervisor.start(programs.watcher(self.environment))
         self._announce(secrets["password"])
@@ -131,6 +133,7 @@ class _Start:
             "SIGNALBOX_SECRET_KEY": self.given.secret_key or secrets["secret_key"],
             "SIGNALBOX_MASTER_KEY": self.given.master_key or secrets["master_key"],
             "SIGNALBOX_ALLOWED_HOSTS": ",".join(hosts),
+            "SIGNALBOX_PUBLIC_URL": self.given.public_url or self.url,
         }
 
     def _database(self) -> None:

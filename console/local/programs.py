@@ -53,9 +53,12 @@ def web(descriptor: int, environment: Mapping[str, str]) -> Program:
     return Program("web", argv, environment, inherited=(descriptor,))
 
 
-def worker(name: str, node: str, environment: Mapping[str, str], concurrency: int = 2) -> Program:
-    """One Celery worker with a pool of `concurrency` processes. `node` is its unique Celery name, `NAME@HOST`."""
-    argv = (sys.executable, "-m", "console.local.celery_process", "worker", node, str(concurrency))
+def worker(name: str, node: str, environment: Mapping[str, str], concurrency: int = 2, queue: str = "") -> Program:
+    """One Celery worker with a pool of `concurrency` processes. `node` is its unique Celery name, `NAME@HOST`. Without a
+    `queue` it takes runs.
+    """
+    module = (sys.executable, "-m", "console.local.celery_process")
+    argv = (*module, "worker", node, str(concurrency), *([queue] if queue else []))
     # Django's system checks load every page and serializer, which a worker does not need; `make check` runs them.
     return Program(name, argv, {**environment, "CELERY_SKIP_CHECKS": "1"}, stop_seconds=DRAIN_SECONDS)
 

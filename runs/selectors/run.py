@@ -346,6 +346,11 @@ def database_now() -> datetime:
     return now
 
 
+def runs_held(ids: Collection[UUID]) -> set[UUID]:
+    """Those of these runs that are held."""
+    return set(Run.objects.filter(id__in=ids, status=RunStatus.HELD).values_list("id", flat=True)) if ids else set()
+
+
 def runs_to_look_at(limit: int = 200) -> Sequence[UUID]:
     """Runs that a worker should look at: queued and due, or held under a lease that has expired."""
     with connection.cursor() as cursor:

@@ -9,7 +9,9 @@ from django.db import connection, transaction
 from django.db.models import F, Max
 
 from accounts.selectors import current_data_key, sealed_body
+from accounts.services import notice_write
 from accounts.statements import fetch, stored_row
+from accounts.states import NoticeKind
 from runs.canonical import canonical, digest
 from runs.live import hint_changed
 from runs.models import (
@@ -126,13 +128,34 @@ def move_params(run: Run, move: Move) -> dict[str, Any]:
 
 
 def run_moved(run: Run, move: Move) -> None:
-    """What goes with a move in its transaction: the parent is woken where the run has ended, and pages are told."""
+    """What goes with a move in its transaction: the parent is woken where the run has ended, people are told of
+    a hold, and pages of everything.
+    """
     if move.to in ENDED_RUN:
         parent_wake(run, f"child:{run.id}")
+    if move.to == RunStatus.HELD and move.hold_reason not in (None, HoldReason.PAUSED):
+        _tell_of_hold(run, HoldReason(move.hold_reason), move.fence)
     place = Place(run.tenant_id, run.id, run.thread_id)
     trace("run_moved", place, before=str(run.status), after=str(move.to), cause=move.cause, fence=move.fence)
     run.status, run.hold_reason = move.to, move.hold_reason
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
+
+
+# Holds that the run can't leave by a decision about it: something around it has to be looked at.
+_STUCK = {HoldReason.TAKEOVER_LIMIT, HoldReason.SAVE_UNKNOWN, HoldReason.SAVE_REFUSED, HoldReason.STORE_ERROR}
+
+
+def _tell_of_hold(run: Run, reason: HoldReason, fence: int | None) -> None:
+    """Tell people outside the pages that a run is held, in the transaction that holds it."""
+    kind = NoticeKind.STUCK if reason in _STUCK else NoticeKind.HELD
+    notice_write(
+        tenant_id=run.tenant_id,
+        kind=NoticeKind.UNKNOWN_CALL if reason == HoldReason.UNCERTAIN_CALL else kind,
+        subject="run",
+        subject_id=run.id,
+        dedupe_key=f"run:{run.id}:{reason}:{fence or 0}",
+        facts={"reason": str(reason)},
+    )
 
 
 def parent_wake(run: Run, dedupe_key: str) -> None:

@@ -14,6 +14,7 @@ from runtime.services.contradict import EvidenceGiven, Flagged, call_contradict,
 from runtime.services.descend import SuccessorRequest, fork_preview, run_continue, run_fork
 from runtime.services.goal import GoalRevised, goal_revise
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
+from runtime.services.notify import EndpointAdded, EndpointRemoved, EndpointRequest, endpoint_add, endpoint_drop
 from runtime.services.pause import run_pause
 from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcile
 from runtime.services.rehearse import Rehearsal, Rehearsed, policy_rehearse, policy_rehearse_version
@@ -36,6 +37,9 @@ __all__ = [
     "REASON_LIMIT",
     "Amended",
     "CapRaised",
+    "EndpointAdded",
+    "EndpointRemoved",
+    "EndpointRequest",
     "EvidenceGiven",
     "Flagged",
     "GoalRevised",
@@ -73,6 +77,8 @@ __all__ = [
     "commitment_withdraw",
     "contradiction_settle",
     "effect_repeat",
+    "endpoint_add",
+    "endpoint_drop",
     "fork_preview",
     "goal_revise",
     "lines_of",

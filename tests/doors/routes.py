@@ -52,6 +52,9 @@ FLAG_BODY = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " "})
 GOVERN = Act(Permission.GOVERN, {"seen": 7, "reason": " "})
 SAVE_POLICY = Act(Permission.GOVERN, {"text": "", "summary": " "})
 TRY_POLICY = Act(Permission.GOVERN, {"text": ""})
+ELSEWHERE = {"kind": "WEBHOOK", "name": "walked", "address": "nowhere", "whole_tenant": True}
+TELL = Act(Permission.NOTIFY, ELSEWHERE)
+UNTELL = Act(Permission.NOTIFY, {})
 CLOSE_FLAG = Act(Permission.RECONCILE, {"closing": "NOTED", "reason": " "})
 
 SCOPE = Act(Permission.STOP, {"scope": "TENANT", "act": "stop", "reason": " "})
@@ -102,6 +105,8 @@ ROUTES = {
     "workspaces": Route("page"),
     "workspace": Route("page", "workspace"),
     "memory": Route("page"),
+    "notifications": Route("page", act=TELL),
+    "notification-remove": Route("page", "endpoint", UNTELL),
     "api:schema": Route("api", reads=False),
     "api:runs": Route("api", act=START),
     "api:run": Route("api", "run"),
@@ -168,6 +173,9 @@ ROUTES = {
     "api:scope-lift": Route("api", "scope", LIFT),
     "api:obligations": Route("api"),
     "api:obligation-release": Route("api", "obligation", RELEASE),
+    "api:endpoints": Route("api", act=TELL),
+    "api:endpoint-remove": Route("api", "endpoint", UNTELL),
+    "api:notices": Route("api"),
     "api:missing": Route("api", "nothing"),
 }
 SOCKETS = {"ws/live/"}
@@ -189,6 +197,12 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("watch",): INSTALLATION,
     ("idempotency_key",): INSTALLATION,
     ("tour",): INSTALLATION,
+    ("endpoints", "list"): Verb(""),
+    ("endpoints", "told"): Verb(""),
+    ("endpoints", "add"): Verb(
+        "", ("webhook", "walked", "--address-from", "/dev/null", "--whole-tenant"), Permission.NOTIFY
+    ),
+    ("endpoints", "remove"): Verb("endpoint", (), Permission.NOTIFY),
     ("members", "list"): INSTALLATION,
     ("members", "set"): INSTALLATION,
     ("members", "token", "create"): INSTALLATION,

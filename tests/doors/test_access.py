@@ -8,16 +8,18 @@ import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Any
+from uuid import UUID
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.core.management import get_commands, load_command_class
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.urls.converters import get_converters
 
-from accounts.models import User
+from accounts.models import Endpoint, User
 from accounts.selectors import actor_named
 from accounts.states import GRANTS, Permission, Role
 from approvals.models import Decision, PolicyActivation, PolicyVersion, Wait
@@ -30,7 +32,15 @@ from receipts.models import Contradiction, Reconciliation, ReportVersion, ToolCa
 from runs.models import ControlRequest, Run, ScopeControl, Wakeup
 from runs.services import workspace_open
 from runs.states import ScopeKind
-from runtime.services import ScopeState, named_scope, scope_stop
+from runtime.services import (
+    EndpointAdded,
+    EndpointRequest,
+    ScopeState,
+    endpoint_add,
+    endpoint_drop,
+    named_scope,
+    scope_stop,
+)
 from tests.doors.routes import METHODS, MISSING, OUR_APPS, ROUTES, SOCKETS, VERBS, Verb
 from tests.doors.world import OPERATOR, STRANGER, Doors, manage, person
 
@@ -109,6 +119,7 @@ class Things:
             sorted(Obligation.objects.values_list("id", "status")),
             sorted(Commitment.objects.values_list("id", "status")),
             sorted(ScopeControl.objects.values_list("id", "status", "aborted_by")),
+            sorted(Endpoint.objects.values_list("id", "removed_at")),
             [
                 model.objects.count()
                 for model in (
@@ -136,6 +147,17 @@ def policy_of_the_tour() -> int:
     return saved.number
 
 
+def told_no_more() -> UUID:
+    """An endpoint of the tenant that was removed: removing it is refused even to those who may."""
+    by = actor_named(username=OPERATOR, door="page")
+    with override_settings(NOTICE_NETWORKS=[ip_network("127.0.0.0/8")]):
+        wanted = EndpointRequest("WEBHOOK", "walked", "http://127.0.0.1:9/", whole_tenant=True)
+        added = endpoint_add(actor=by, wanted=wanted)
+    assert isinstance(added, EndpointAdded), added
+    endpoint_drop(actor=by, endpoint_id=added.endpoint_id)
+    return added.endpoint_id
+
+
 @pytest.fixture(scope="module")
 def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Things:
     promise = Obligation.objects.get(run=waiting.run_id, status="OPEN")
@@ -160,6 +182,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
     assert isinstance(stopped, ScopeState), stopped
     workspace = workspace_open(tenant_id=doors.tenant.id, title="A long research")
     policy = policy_of_the_tour()
+    endpoint = told_no_more()
     named: dict[str, dict[str, Any]] = {
         "agent": {"agent": "nobody"},
         "run": {"id": run},
@@ -178,6 +201,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         "policy": {"number": policy},
         "two policies": {"number": policy, "other": policy},
         "scope": {"id": stopped.control_id},
+        "endpoint": {"id": endpoint},
     }
     ids = (
         run,
@@ -190,6 +214,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         version.report_id,
         workspace.id,
         stopped.control_id,
+        endpoint,
     )
     return Things(named, tuple(str(id) for id in ids))
 
@@ -218,7 +243,7 @@ def may(role: Role, permission: Permission) -> bool:
 def methods(name: str) -> tuple[str, ...]:
     """The methods that mean something on a route."""
     route = ROUTES[name]
-    listed = {"api:runs", "api:policies", "api:scopes"}
+    listed = {"api:runs", "api:policies", "api:scopes", "api:endpoints"}
     acts_only = route.door == "api" and route.act is not None and name not in listed
     return ("POST",) if acts_only else ("GET", "POST") if route.act else ("GET",)
 

@@ -39,7 +39,7 @@ WIPE = """
 SET session_replication_role = replica;
 DO $$ DECLARE wiped text; BEGIN
     FOR wiped IN SELECT relname FROM pg_class WHERE relkind = 'r'
-        AND (relname ~ '^(runs|receipts|checkpoints|approvals)_' OR relname = 'accounts_auditevent')
+        AND (relname ~ '^(runs|receipts|checkpoints|approvals)_' OR relname IN ('accounts_auditevent', 'accounts_notice', 'accounts_endpoint'))
     LOOP EXECUTE format('DELETE FROM %I', wiped); END LOOP;
     UPDATE accounts_audithead SET seq = 0, hash = repeat('0', 64);
     UPDATE accounts_tenant SET self_approval = true;

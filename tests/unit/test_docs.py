@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from accounts.states import NOTICE_MOVES
 from approvals.states import WAIT_MOVES
 from checkpoints.envelope import Snapshot
 from checkpoints.states import COMMITMENT_MOVES, OBLIGATION_MOVES, PHASE_MOVES, SAVE_MOVES
@@ -24,6 +25,7 @@ MACHINES = {
     "Tool call": CALL_MOVES,
     "Publication": PUBLICATION_MOVES,
     "Wait": WAIT_MOVES,
+    "Notice": NOTICE_MOVES,
     "Obligation": OBLIGATION_MOVES,
     "Constraint or assumption": COMMITMENT_MOVES,
     "Save attempt": SAVE_MOVES,
