@@ -1,0 +1,143 @@
+"""Notices through their doors: an address goes in and never comes out, and a link that is opened decides nothing."""
+
+from collections.abc import Iterator
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client, override_settings
+from django.urls import reverse
+
+from accounts.models import AuditEvent, Endpoint, Membership, Notice, User
+from approvals.models import Decision, Vote, Wait
+from receipts.models import ToolCall
+from runs.models import Run
+from runtime.notices import link, notices_deliver
+from tests.doors.world import OPERATOR, STRANGER, Doors, manage
+from tests.receiver import Receiver, receiver
+
+
+@pytest.fixture
+def hook() -> Iterator[Receiver]:
+    with receiver() as got, override_settings(NOTICE_NETWORKS=[ip_network("127.0.0.1/32")], NOTICE_SECONDS=5.0):
+        yield got
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_is_told(doors: Doors) -> Iterator[None]:
+    yield
+    for row in Endpoint.objects.filter(removed_at=None):
+        manage("endpoints", "remove", row.id, "--as", _owner(row))
+
+
+def _owner(row: Endpoint) -> str:
+    return row.membership.user.username if row.membership else OPERATOR if row.tenant.slug == "tour" else STRANGER
+
+
+def browser(username: str) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(username=username))
+    return client
+
+
+def added(doors: Doors, hook: Receiver, **more: Any) -> Any:
+    body = {"kind": "WEBHOOK", "name": "desk", "address": hook.url, **more}
+    answer = doors.api("POST", "/endpoints/", body)
+    assert answer.status_code == 201, answer.content
+    return answer.json()
+
+
+def test_an_address_goes_in_and_never_comes_out(doors: Doors, hook: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "address").write_text(f"{hook.url}\n")
+    record = added(doors, hook)
+    ran = manage(
+        "endpoints", "add", "webhook", "mine", "--address-from", tmp_path / "address", "--as", OPERATOR, "--json"
+    )
+    form = {"kind": "WEBHOOK", "name": "by page", "address": hook.url, "hears": ["OPENED"]}
+    assert browser(OPERATOR).post(reverse("notifications"), form).status_code == 302
+    assert ran.code == 0 and ran.json["shown"] == record["shown"] == hook.url.split("/")[2]
+    listed = doors.api("GET", "/endpoints/")
+    page = browser(OPERATOR).get(reverse("notifications"))
+    told = manage("endpoints", "list", "--as", OPERATOR)
+    for text in (listed.content.decode(), page.content.decode(), told.out, ran.out, str(record)):
+        assert "s3cr3t" not in text
+    assert [one["name"] for one in listed.json()["results"]] == ["by page", "mine", "desk"]
+    assert "by page" in page.content.decode() and "by page" in told.out
+
+
+@pytest.mark.parametrize("address", ["http://10.0.0.1/", "https://127.0.0.2/", "https://[::1]/", "nowhere", ""])
+def test_a_private_address_is_refused_on_every_door(doors: Doors, tmp_path: Path, address: str) -> None:
+    (tmp_path / "address").write_text(address)
+    answer = doors.api("POST", "/endpoints/", {"kind": "WEBHOOK", "name": "desk", "address": address})
+    ran = manage(
+        "endpoints", "add", "webhook", "desk", "--address-from", tmp_path / "address", "--as", OPERATOR, "--json"
+    )
+    page = browser(OPERATOR).post(reverse("notifications"), {"kind": "WEBHOOK", "name": "desk", "address": address})
+    assert (answer.status_code, page.status_code, ran.code) == (400, 400, 1)
+    assert answer.json()["code"] == ran.json["error"]["code"] == "INVALID"
+    assert answer.json()["detail"] == ran.json["error"]["message"]
+    assert not Endpoint.objects.filter(removed_at=None).exists()
+
+
+def test_one_person_neither_sees_nor_removes_what_is_anothers(doors: Doors, hook: Receiver) -> None:
+    mine, everybodys = added(doors, hook)["id"], added(doors, hook, whole_tenant=True)["id"]
+    for other in ("only-approver", STRANGER):
+        shown = doors.api("GET", "/endpoints/", by=other).content.decode()
+        assert mine not in shown and (everybodys in shown) == (other != STRANGER)
+        assert doors.api("POST", f"/endpoints/{mine}/remove/", by=other).status_code == 404
+    assert doors.api("POST", f"/endpoints/{everybodys}/remove/", by="only-approver").status_code == 403
+    assert doors.api("POST", f"/endpoints/{mine}/remove/").json()["removed_at"]
+    assert doors.api("POST", f"/endpoints/{mine}/remove/").json()["code"] == "ENDPOINT_GONE"
+
+
+def test_what_was_told_is_listed_with_why_it_was_not(doors: Doors, hook: Receiver) -> None:
+    added(doors, hook, hears=["OPENED"])
+    hook.answer = 404
+    wait = doors.waiting()
+    notices_deliver()
+    (row,) = doors.api("GET", "/notices/?status=FAILED").json()["results"]
+    assert (row["subject_id"], row["kind"], row["error"]) == (str(wait.id), "OPENED", "It answered 404.")
+    assert "It answered 404." in browser(OPERATOR).get(reverse("notifications")).content.decode()
+    assert "It answered 404." in manage("endpoints", "told", "--as", OPERATOR).out
+    assert doors.api("GET", "/notices/", by="only-approver").json()["results"] == []
+
+
+def facts() -> list[Any]:
+    return [
+        sorted(Wait.objects.values_list("id", "status")),
+        sorted(ToolCall.objects.values_list("id", "status", "attempts")),
+        sorted(Run.objects.values_list("id", "status")),
+        *(model.objects.count() for model in (Decision, Vote, AuditEvent, Notice)),
+    ]
+
+
+def test_a_link_that_is_fetched_ten_times_decides_nothing(doors: Doors, hook: Receiver) -> None:
+    """Issue 4: by GET and HEAD, signed in and not, as mail scanners and previews do."""
+    added(doors, hook, whole_tenant=True)
+    doors.waiting()
+    doors.unknown()
+    notices_deliver()
+    links = sorted({body["link"] for body in hook.bodies})
+    assert {one.split("/")[1] for one in links} == {"waits", "runs"}
+    before = facts()
+    for path in links:
+        for client in (Client(), browser(OPERATOR), browser("only-approver"), browser(STRANGER)):
+            for _ in range(10):
+                assert client.get(path).status_code in {200, 302, 404}
+                assert client.head(path).status_code in {200, 302, 404}
+    assert facts() == before
+
+
+def test_a_link_is_the_page_of_its_subject(doors: Doors, waiting: Wait) -> None:
+    with override_settings(PUBLIC_URL="https://signalbox.example"):
+        assert link("wait", waiting.id) == f"https://signalbox.example{reverse('wait', args=[waiting.id])}"
+        assert link("run", waiting.run_id) == f"https://signalbox.example{reverse('run', args=[waiting.run_id])}"
+
+
+def test_nobody_is_told_of_another_tenant(doors: Doors, hook: Receiver) -> None:
+    body = {"kind": "WEBHOOK", "name": "desk", "address": hook.url, "whole_tenant": True}
+    assert doors.api("POST", "/endpoints/", body, by=STRANGER).status_code == 201
+    doors.waiting()
+    assert not Notice.objects.filter(endpoint__tenant=doors.elsewhere).exists()
+    assert Membership.objects.filter(user__username=STRANGER).count() == 1
