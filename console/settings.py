@@ -152,6 +152,12 @@ SPECTACULAR_SETTINGS = {
         "SaveStatus": "checkpoints.states.SaveStatus",
         "ModelCallStatus": "receipts.states.ModelCallStatus",
         "WakeupStatus": "runs.states.WakeupStatus",
+        "ControlKind": "runs.states.ControlKind",
+        "ScopeStatus": "runs.states.ScopeStatus",
+        "PolicyOutcome": "approvals.states.PolicyOutcome",
+        "NoticeStatus": "accounts.states.NoticeStatus",
+        "NoticeKind": "accounts.states.NoticeKind",
+        "EndpointKind": "accounts.states.EndpointKind",
     },
 }
 
