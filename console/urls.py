@@ -11,6 +11,7 @@ from console.pages.decision.page import wait_page
 from console.pages.inbox.page import inbox, inbox_count
 from console.pages.new_run import run_new
 from console.pages.overview.page import overview, overview_parts
+from console.pages.policies.page import policy_list, policy_new, policy_page
 from console.pages.report.page import report_download, report_list, report_page
 from console.pages.run.page import run_page
 from console.pages.scopes.page import scope_list, scope_new, scope_page
@@ -58,6 +59,9 @@ urlpatterns = [
     path("calls/<uuid:id>/repeat/", lineage.repeat_page, name="call-repeat"),
     path("calls/<uuid:id>/contradict/", acts.call_flag, name="call-contradict"),
     path("contradictions/<uuid:id>/close/", acts.contradiction, name="contradiction-close"),
+    path("policies/", policy_list, name="policies"),
+    path("policies/new/", policy_new, name="policy-new"),
+    path("policies/<int:number>/", policy_page, name="policy"),
     path("workspaces/", memory.workspace_list, name="workspaces"),
     path("workspaces/<uuid:id>/", memory.workspace_page, name="workspace"),
     path("memory/", memory.memory_list, name="memory"),

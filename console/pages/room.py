@@ -39,6 +39,7 @@ DOORS = (
     Door("inbox", "Inbox", "i", counted=True, rooms=("/waits/", "/contradictions/")),
     Door("runs", "Runs", "r", rooms=("/scopes/", "/calls/", "/commitments/", "/obligations/")),
     Door("reports", "Reports", "p"),
+    Door("policies", "Policies", "y"),
     Door("workspaces", "Workspaces", "w", rooms=("/memory/",)),
 )
 

@@ -122,6 +122,8 @@ CAUSE: Mapping[str, str] = {
     "FAILED": "Failed: it can’t go on",
     "AMENDED": "Queued: {who} wrote a call anew",
     "WITHDRAWN": "What it rests on was withdrawn",
+    "POLICY_CHANGED": "Queued: another policy came into force, so it is asked anew",
+    "TOOL_CHANGED": "Queued: a tool was changed after people were asked about it",
     "RESUME": "Queued: a person asked it to try again",
     "INVALIDATED": "Queued: what was asked became void",
 }
