@@ -94,7 +94,8 @@ def contract_carry(
 ) -> Contract:
     """Store the contract that a continued or forked run takes over from its source, in the transaction that admits it.
 
-    A promise that was open there, at that revision, is open here; one that was fulfilled or released stays so. Constraints
+    A promise that was open there, at that revision, is open here; one that was fulfilled or released stays so, as its row
+    says: what a person released while its call was on the wire is FULFILLED in the revision and RELEASED in truth. Constraints
     and assumptions that were accepted by then are carried, but for those that were withdrawn at their source since.
     """
     goal_store(run=run, version=1, goal=goal, actor=actor, reason=reason)
@@ -106,7 +107,7 @@ def contract_carry(
         )
         if promise.status in _CLOSED:
             Obligation.objects.filter(id=kept.id).update(
-                status=promise.status,
+                status=row.status,
                 fulfilled_by=row.fulfilled_by,
                 closed_at=row.closed_at,
                 released_by=row.released_by,

@@ -14,7 +14,7 @@ from runs.models import Run
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
 from runtime.services import Started, StartRequest, Terms, commitment_withdraw, run_start
-from tests.agents import SCRIPT, calls, done
+from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import (
     Engine,
     Killed,
@@ -28,6 +28,7 @@ from tests.engine.engine import (
     sql,
     sql_past_triggers,
 )
+from tests.engine.flags import while_sending
 from tests.engine.races import together
 
 
@@ -269,6 +270,23 @@ def test_a_run_that_ran_out_of_turns_is_continued_with_as_many_again(engine: Eng
     drive(run_id)
     assert run_now(run_id).status == "COMPLETED"
     assert SCRIPT.labels("look") == ["1", "2", "3", "4", "5"]
+
+
+def test_a_promise_that_was_released_while_its_call_was_on_the_wire_is_released_in_the_fork(engine: Engine) -> None:
+    """The revision with the result has it fulfilled, and its row says who had let it go before."""
+    source = engine.run(calls(("once", "promised")), done(), agent="promising")
+
+    def let_go() -> None:
+        engine.release(source)
+
+    SCRIPT.do("promised", while_sending(let_go, went_well("promised")))
+    engine.approve(source)
+    drive(source)
+    assert (run_now(source).status, promises(source)) == ("COMPLETED", [("once/promised", "RELEASED")])
+    run_id = made(engine.fork(source, head_of(source).revision - 1))
+    (promise,) = Obligation.objects.filter(run_id=run_id)
+    assert (promise.status, promise.released_by) == ("RELEASED", "person:rita-north")
+    assert [one.status for one in first_snapshot(run_id).contract.obligations] == ["RELEASED"]
 
 
 def test_a_promise_that_was_kept_by_then_stays_kept_in_the_fork(engine: Engine) -> None:
