@@ -106,11 +106,11 @@ class Stack:
 
     # ── starting ────────────────────────────────────────────────────────────────
 
-    def start_worker(self, name: str = "", concurrency: int = 1) -> Process:
-        """Start a worker and wait until it answers."""
+    def start_worker(self, name: str = "", concurrency: int = 1, queue: str = "") -> Process:
+        """Start a worker, of runs or of another queue, and wait until it answers."""
         name = name or f"worker-{len(self.processes)}"
         node = f"{name}-{os.getpid()}@{socket.gethostname()}"
-        process = self._start(programs.worker(name, node, self.environment, concurrency))
+        process = self._start(programs.worker(name, node, self.environment, concurrency, queue))
         self._wait(process, lambda: workers_answer(self.environment["SIGNALBOX_BROKER_URL"], [node]))
         return process
 

@@ -1,0 +1,47 @@
+"""Issue 4: an endpoint that answers slowly keeps no decision and no run waiting. A worker of the queue of notices, by itself."""
+
+from ipaddress import ip_network
+
+import pytest
+from django.test import override_settings
+
+from accounts.models import Notice
+from runtime.services import EndpointAdded, EndpointRequest, endpoint_add, endpoint_drop
+from tests.receiver import Receiver, receiver
+from tests.scenarios.world import World
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.process
+
+
+def added(world: World, hook: Receiver) -> EndpointAdded:
+    with override_settings(NOTICE_NETWORKS=[ip_network("127.0.0.1/32")]):
+        wanted = EndpointRequest("WEBHOOK", "desk", hook.url, frozenset({"OPENED", "DECIDED"}), whole_tenant=True)
+        outcome = endpoint_add(actor=world.person(), wanted=wanted)
+    assert isinstance(outcome, EndpointAdded), outcome
+    return outcome
+
+
+def test_a_run_is_approved_and_done_while_an_endpoint_does_not_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(world.stack.environment, "SIGNALBOX_NOTICE_NETWORKS", '["127.0.0.1/32"]')
+    monkeypatch.setitem(world.stack.environment, "SIGNALBOX_NOTICE_SECONDS", "60")
+    with receiver() as hook:
+        hook.slow = True
+        teller = world.stack.start_worker("notices", queue="notices")
+        endpoint = added(world, hook)
+        run_id, wait = world.run_to_wait()
+        wait_until(lambda: hook.bodies, "the endpoint is being told")
+
+        world.approve(wait)
+        world.wait_status(run_id, "COMPLETED")
+        assert [body["kind"] for body in hook.bodies] == ["OPENED"]
+        assert set(Notice.objects.values_list("kind", "status")) == {("OPENED", "PENDING"), ("DECIDED", "PENDING")}
+
+        hook.slow = False
+        hook.end.set()
+        wait_until(lambda: Notice.objects.filter(kind="DECIDED", status="SENT").exists(), "the next notice is told")
+        assert hook.bodies[1]["subject_id"] == str(wait.id)
+        teller.stop()
+        endpoint_drop(actor=world.person(), endpoint_id=endpoint.endpoint_id)
