@@ -1,5 +1,6 @@
 """Tenants, people, their roles and tokens, the audit chain and the data keys."""
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 import pgtrigger
@@ -7,6 +8,7 @@ from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Func, Q
+from django.db.models.expressions import RawSQL
 
 from accounts.keys import new_id
 from accounts.states import NOTICE_MOVES, EndpointKind, NoticeKind, NoticeStatus, Role
@@ -67,9 +69,42 @@ class Moves(pgtrigger.FSM):
     when = pgtrigger.After
 
 
+class Frozen(pgtrigger.ReadOnly):
+    """The trigger of columns that never change, on a table that a step writes. Its `operation` names them: it compares them
+    all, and so it is asked only of a statement that sets one. It looks at what was written, as Moves does.
+    """
+
+    when = pgtrigger.After
+
+    def get_func(self, model: models.Model) -> str:
+        """What it says is what the other guards of frozen columns say."""
+        return "RAISE EXCEPTION 'pgtrigger: Cannot update rows from % table', TG_TABLE_NAME;"
+
+
 def one_of(field: str, values: list[str], name: str) -> models.CheckConstraint:
     """A check that a text column holds one of the given values."""
     return models.CheckConstraint(condition=Q(**{f"{field}__in": values}), name=name)
+
+
+def rule(name: str, holds: str) -> models.CheckConstraint:
+    """A check of a table that a step writes, in SQL and in few words. The server parses and plans the checks of a table anew
+    for each statement that writes to it, so what one costs goes by its length.
+    """
+    return models.CheckConstraint(condition=_sql(holds), name=name)
+
+
+def whether(holds: str) -> models.GeneratedField:
+    """A stored column that says whether this holds of the row, in SQL and in few words, for the same reason."""
+    return models.GeneratedField(expression=_sql(holds), output_field=models.BooleanField(), db_persist=True)
+
+
+def _sql(holds: str) -> RawSQL:
+    return RawSQL(holds, (), output_field=models.BooleanField())  # noqa: S611  the texts are constants of the models
+
+
+def among(column: str, values: Iterable[str]) -> str:
+    """The SQL that says that a text column holds one of these values, or null: one constant, where IN takes one a value."""
+    return f"{column} = ANY ('{{{','.join(values)}}}')"
 
 
 class User(AbstractUser):

@@ -3,9 +3,9 @@
 POLICY = """
 ruled AS (
     INSERT INTO approvals_policydecision (id, tool_call_id, policy_version, outcome, rule)
-    SELECT p.id, called.id, %(policy_version)s, 'ALLOW', p.rule
-    FROM called JOIN jsonb_to_recordset(%(policy)s::jsonb) AS p(id uuid, call uuid, rule text) ON p.call = called.id
-    WHERE called.status = 'DISPATCHED' RETURNING id)"""
+    SELECT p.id, p.call, %(policy_version)s, 'ALLOW', p.rule
+    FROM jsonb_to_recordset(%(policy)s::jsonb) AS p(id uuid, call uuid, rule text), done WHERE done.starts
+    RETURNING id)"""
 
 # The clock as a value: a volatile function in the condition would have every open wait read.
 PAST_DEADLINE = """

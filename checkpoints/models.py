@@ -11,10 +11,12 @@ from accounts.keys import new_id
 from accounts.models import (
     ClockTimestamp,
     Tenant,
+    among,
     append_only,
     no_delete,
     no_truncate,
     one_of,
+    rule,
     starts_as,
     starts_without,
 )
@@ -38,11 +40,13 @@ from checkpoints.states import (
 from receipts.models import ToolCall
 from runs.models import Run
 
-_MOVES = ", ".join(f"('{start}', '{end}')" for start, end in PHASE_MOVES)
+_MOVES = ",".join(f"{start}:{end}" for start, end in PHASE_MOVES)
 _KEEPING = ", ".join(f"'{trigger}'" for trigger in sorted(PHASE_KEEPING_TRIGGERS))
 
 
-def names_a_revision(revision: str, digest: str) -> pgtrigger.Trigger:
+def names_a_revision(
+    revision: str, digest: str, operation: pgtrigger.Operation = pgtrigger.Insert | pgtrigger.Update
+) -> pgtrigger.Trigger:
     """The trigger of a row that names a stored revision of its run by number and digest, asked at the end of the transaction.
 
     A foreign key would need an index of its own for each revision and lock the row. Revisions are never deleted and their
@@ -52,7 +56,7 @@ def names_a_revision(revision: str, digest: str) -> pgtrigger.Trigger:
         name="names_a_revision",
         when=pgtrigger.After,
         timing=pgtrigger.Deferred,
-        operation=pgtrigger.Insert | pgtrigger.Update,
+        operation=operation,
         func=f"""
             IF NOT EXISTS (SELECT FROM checkpoints_checkpoint c WHERE c.run_id = NEW.run_id
                            AND c.revision = NEW.{revision} AND c.digest = NEW.{digest}) THEN
@@ -91,20 +95,14 @@ class Checkpoint(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["run", "revision"], name="checkpoint_revision_once"),
-            models.CheckConstraint(condition=Q(revision__gte=1), name="checkpoint_revision_positive"),
-            models.CheckConstraint(
-                condition=Q(revision=1, parent_digest=None) | Q(revision__gt=1, parent_digest__isnull=False),
-                name="checkpoint_has_parent",
-            ),
-            models.CheckConstraint(condition=Q(digest__regex=r"^[0-9a-f]{64}$"), name="checkpoint_digest_form"),
-            models.CheckConstraint(
-                condition=Q(body__isnull=False, purged_at=None) | Q(body=None, purged_at__isnull=False),
-                name="checkpoint_purge_is_dated",
-            ),
-            one_of("encoding", list(Encoding), "checkpoint_encoding_known"),
-            models.CheckConstraint(condition=Q(revision__gt=1) | Q(encoding="FULL"), name="checkpoint_first_is_full"),
-            one_of("phase", list(Phase), "checkpoint_phase_known"),
-            one_of("trigger", list(Trigger), "checkpoint_trigger_known"),
+            rule("checkpoint_revision_positive", "revision > 0"),
+            rule("checkpoint_has_parent", "(revision = 1) = (parent_digest IS NULL)"),
+            rule("checkpoint_digest_form", "length(digest) = 64 AND ltrim(digest, '0123456789abcdef') = ''"),
+            rule("checkpoint_purge_is_dated", "(body IS NULL) = (purged_at IS NOT NULL)"),
+            rule("checkpoint_encoding_known", among("encoding", Encoding)),
+            rule("checkpoint_first_is_full", "revision > 1 OR encoding = 'FULL'"),
+            rule("checkpoint_phase_known", among("phase", Phase)),
+            rule("checkpoint_trigger_known", among("trigger", Trigger)),
         ]
         triggers: ClassVar = [
             pgtrigger.ReadOnly(name="envelope_frozen", exclude=["body", "data_key_id", "purged_at"]),
@@ -165,20 +163,28 @@ class Head(models.Model):
                     IF NEW.revision <> OLD.revision + 1 THEN
                         RAISE EXCEPTION 'a head moves by exactly one' USING ERRCODE = 'check_violation';
                     END IF;
-                    IF (OLD.phase, NEW.phase) NOT IN ({_MOVES})
+                    IF OLD.phase || ':' || NEW.phase <> ALL ('{{{_MOVES}}}')
                        AND NOT (OLD.phase = NEW.phase AND NEW.trigger IN ({_KEEPING})
                                 AND OLD.phase NOT IN ('FINISHED', 'STOPPED')) THEN
                         RAISE EXCEPTION 'illegal phase move % to %', OLD.phase, NEW.phase
                             USING ERRCODE = 'check_violation';
                     END IF;
-                    IF EXISTS (SELECT 1 FROM approvals_wait
-                               WHERE run_id = NEW.run_id AND status IN ('OPEN', 'APPROVED', 'REJECTED')) THEN
+                    SELECT EXISTS (SELECT FROM approvals_wait w
+                                   WHERE w.run_id = NEW.run_id AND w.status IN ('OPEN', 'APPROVED', 'REJECTED')),
+                           EXISTS (SELECT FROM checkpoints_checkpoint c WHERE c.run_id = NEW.run_id
+                                   AND c.revision = NEW.revision AND c.digest = NEW.digest) INTO frozen, stored;
+                    IF frozen THEN
                         RAISE EXCEPTION 'a head is frozen while a wait is live' USING ERRCODE = 'check_violation';
                     END IF;
-                    RETURN NEW;
+                    IF NOT stored THEN
+                        RAISE EXCEPTION 'a head names a revision that is not stored with that digest'
+                            USING ERRCODE = 'foreign_key_violation';
+                    END IF;
+                    RETURN NULL;
                 """,  # noqa: S608  the literals are this app's own states
+                declare=[("frozen", "boolean"), ("stored", "boolean")],
             ),
-            names_a_revision("revision", "digest"),
+            names_a_revision("revision", "digest", operation=pgtrigger.Insert),
             no_delete(),
             no_truncate(),
         ]

@@ -12,20 +12,21 @@ from checkpoints.models import Commitment, Obligation
 from checkpoints.states import Encoding, Trigger
 
 _HEAD_MOVED = """
-head AS (
+done AS (
     UPDATE checkpoints_head h
     SET revision = %(ck_revision)s, digest = %(ck_digest)s, phase = %(ck_phase)s, trigger = %(ck_trigger)s
     FROM stands
-    WHERE h.run_id = stands.run_id AND h.revision = %(ck_revision)s - 1 AND h.digest = %(ck_parent)s
-    RETURNING h.run_id)"""
+    WHERE h.run_id = %(run)s AND h.run_id = stands.run_id
+      AND h.revision = %(ck_revision)s - 1 AND h.digest = %(ck_parent)s
+    RETURNING h.run_id, stands.fence, stands.starts)"""
 
 _HEAD_MADE = """
-head AS (
+done AS (
     INSERT INTO checkpoints_head (run_id, revision, digest, phase, trigger)
-    SELECT fence.run_id, %(ck_revision)s, %(ck_digest)s, %(ck_phase)s, %(ck_trigger)s FROM fence RETURNING run_id)"""
+    SELECT fence.run_id, %(ck_revision)s, %(ck_digest)s, %(ck_phase)s, %(ck_trigger)s FROM fence
+    RETURNING run_id, %(fence)s::bigint AS fence)"""
 
 _SAVED = """
-done AS (SELECT head.run_id, fence.fence FROM head, fence),
 saved AS (
     INSERT INTO checkpoints_checkpoint (save_id, tenant_id, run_id, revision, parent_digest, format_version, phase,
         next_node, trigger, fence, intent_version, digest, encoding, body, data_key_id, body_bytes)
@@ -34,13 +35,14 @@ saved AS (
         %(data_key)s, %(ck_bytes)s
     FROM done RETURNING save_id)"""
 
-# `stands` is named by the joined statement: the fence, and what else has to hold for the revision to be true.
+# `stands` is named by the joined statement: the fence, what else has to hold for the revision to be true, and whether new
+# work starts with it.
 SAVE = f"{_HEAD_MOVED},{_SAVED}"
 
 # The save of whoever has locked lease and head in an earlier statement of the transaction.
 UNDER_LOCKS = """
 fence AS (SELECT %(run)s::uuid AS run_id, %(fence)s::bigint AS fence),
-stands AS (SELECT fence.run_id FROM fence)"""
+stands AS (SELECT fence.run_id, fence.fence, false AS starts FROM fence)"""
 SAVE_LOCKED = joined(UNDER_LOCKS, SAVE, select="SELECT count(*) FROM saved")
 # Revision 1 and the head that points at it.
 SAVE_FIRST = joined(UNDER_LOCKS, _HEAD_MADE, _SAVED, select="SELECT count(*) FROM saved")
@@ -116,7 +118,7 @@ fulfilled AS (
     UPDATE checkpoints_obligation o
     SET status = 'FULFILLED', fulfilled_by = answered.id, closed_at = clock_timestamp()
     FROM answered, done
-    WHERE o.run_id = done.run_id AND o.step_name = %(call_step)s AND o.status = 'OPEN' AND %(result_ok)s
+    WHERE o.run_id = %(run)s AND o.run_id = done.run_id AND o.step_name = %(call_step)s AND o.status = 'OPEN' AND %(result_ok)s
     RETURNING o.id)"""
 
 

@@ -29,24 +29,23 @@ sealed_try AS (
     RETURNING a.id)"""
 
 CALLS = """
+new_call AS (
+    SELECT c.* FROM jsonb_to_recordset(%(calls)s::jsonb) AS c(id uuid, ordinal int, tool text, tool_version text,
+        tool_hash text, effect_class text, step_name text, args_digest text, args text, idempotency_key text,
+        intent_key text, send boolean, timeout double precision, authorised_by text)),
 called AS (
     INSERT INTO receipts_toolcall (id, tenant_id, run_id, ordinal, tool, tool_version, tool_hash, effect_class,
         step_name, args_digest, args, data_key_id, idempotency_key, intent_key, status, attempts, proposed_revision,
         turn_no)
     SELECT c.id, %(tenant)s, done.run_id, c.ordinal, c.tool, c.tool_version, c.tool_hash, c.effect_class, c.step_name,
         c.args_digest, decode(c.args, 'base64'), %(data_key)s, c.idempotency_key, c.intent_key,
-        CASE WHEN c.send AND EXISTS (SELECT FROM go) THEN 'DISPATCHED' ELSE 'PROPOSED' END,
-        CASE WHEN c.send AND EXISTS (SELECT FROM go) THEN 1 ELSE 0 END, %(ck_revision)s, %(turn_no)s
-    FROM jsonb_to_recordset(%(calls)s::jsonb) AS c(id uuid, ordinal int, tool text, tool_version text, tool_hash text,
-        effect_class text, step_name text, args_digest text, args text, idempotency_key text, intent_key text,
-        send boolean, timeout double precision, authorised_by text), done
-    RETURNING id, status),
+        CASE WHEN c.send AND done.starts THEN 'DISPATCHED' ELSE 'PROPOSED' END, (c.send AND done.starts)::int,
+        %(ck_revision)s, %(turn_no)s
+    FROM new_call c, done RETURNING id),
 tried AS (
     INSERT INTO receipts_attempt (tool_call_id, attempt_no, fence, deadline_at, authorised_by)
-    SELECT called.id, 1, done.fence, clock_timestamp() + c.timeout * interval '1 second', c.authorised_by
-    FROM called JOIN jsonb_to_recordset(%(calls)s::jsonb)
-         AS c(id uuid, timeout double precision, authorised_by text) USING (id), done
-    WHERE called.status = 'DISPATCHED' RETURNING tool_call_id),
+    SELECT c.id, 1, done.fence, clock_timestamp() + c.timeout * interval '1 second', c.authorised_by
+    FROM new_call c, done WHERE c.send AND done.starts RETURNING tool_call_id),
 proposed AS (
     INSERT INTO receipts_proposal (model_call_id, ordinal, tool, args_digest, disposition, tool_call_id, refusal)
     SELECT sealed.id, p.ordinal, p.tool, p.args_digest, p.disposition, p.call, p.refusal
@@ -77,7 +76,7 @@ publishing AS (
 # What a result stands on: its call is still open, and in the attempt that was answered. Else nothing of it is written.
 OPEN_CALL = """
 stands AS (
-    SELECT fence.run_id, fence.fence FROM fence, receipts_toolcall t
+    SELECT fence.run_id, fence.fence, EXISTS (SELECT FROM go) AS starts FROM fence, receipts_toolcall t
     WHERE t.id = %(call)s AND t.run_id = fence.run_id AND t.status = 'DISPATCHED' AND t.attempts = %(call_attempt)s
     FOR NO KEY UPDATE OF t)"""
 

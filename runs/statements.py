@@ -35,7 +35,7 @@ want AS (
     FROM jsonb_to_recordset(%(budget)s::jsonb) AS w(unit text, reserve bigint, release bigint, spend bigint, hold bigint)),
 purse AS (
     SELECT b.id, b.unit, b.cap, b.cap - b.reserved - b.held_unknown - b.spent AS room FROM runs_budget b, fence, want
-    WHERE b.run_id = fence.run_id AND b.unit = want.unit AND want.reserve > 0 ORDER BY b.unit FOR NO KEY UPDATE OF b),
+    WHERE b.run_id = %(run)s AND b.run_id = fence.run_id AND b.unit = want.unit AND want.reserve > 0 ORDER BY b.unit FOR NO KEY UPDATE OF b),
 short AS (
     SELECT want.unit, want.reserve AS wanted, purse.room + want.release - want.spend - want.hold AS room, purse.cap
     FROM want LEFT JOIN purse USING (unit)
@@ -52,9 +52,9 @@ GO_WHERE_ALLOWED = GO.removesuffix(")") + " AND EXISTS (SELECT FROM allows))"
 BUDGET = """
 budgeted AS (
     UPDATE runs_budget b
-    SET reserved = b.reserved - want.release + CASE WHEN EXISTS (SELECT FROM go) THEN want.reserve ELSE 0 END,
+    SET reserved = b.reserved - want.release + CASE WHEN done.starts THEN want.reserve ELSE 0 END,
         spent = b.spent + want.spend, held_unknown = b.held_unknown + want.hold
-    FROM want, done WHERE b.run_id = done.run_id AND b.unit = want.unit RETURNING b.id),
+    FROM want, done WHERE b.run_id = %(run)s AND b.run_id = done.run_id AND b.unit = want.unit RETURNING b.id),
 entered AS (
     INSERT INTO runs_budgetentry (run_id, receipt_id, attempt_no, kind, model_calls, tool_calls, tokens, usd_micros,
         wall_ms)
@@ -62,7 +62,7 @@ entered AS (
     FROM jsonb_to_recordset(%(entries)s::jsonb)
          AS e(receipt uuid, attempt int, kind text, model_calls bigint, tool_calls bigint, tokens bigint,
               usd_micros bigint, wall_ms bigint), done
-    WHERE e.kind <> 'RESERVE' OR EXISTS (SELECT FROM go) RETURNING receipt_id)"""
+    WHERE e.kind <> 'RESERVE' OR done.starts RETURNING receipt_id)"""
 
 ARTIFACT = """
 kept AS (
@@ -289,6 +289,12 @@ def run_statement(sql: str, params: dict[str, Any]) -> tuple[Any, ...]:
 
 
 _PLANS_ONCE: WeakSet[Any] = WeakSet()
+# A plan that is made once must not go by how few rows a table had at that moment: each step goes by keys, row by row.
+_BY_KEYS = {
+    "plan_cache_mode": "force_generic_plan",
+    **dict.fromkeys(("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin"), "off"),
+}
+_PLANNING = "SELECT " + ", ".join(f"set_config('{name}', %({name})s, false)" for name in _BY_KEYS)
 
 
 def plan_once() -> None:
@@ -298,7 +304,7 @@ def plan_once() -> None:
     """
     connection.ensure_connection()
     if connection.connection not in _PLANS_ONCE:
-        fetch("SET plan_cache_mode = force_generic_plan", {})
+        fetch(_PLANNING, _BY_KEYS)
         _PLANS_ONCE.add(connection.connection)
 
 
@@ -306,4 +312,5 @@ def plan_each() -> None:
     """Take `plan_once` back."""
     if connection.connection in _PLANS_ONCE:
         _PLANS_ONCE.discard(connection.connection)
-        fetch("RESET plan_cache_mode", {})
+        for name in _BY_KEYS:
+            fetch(f"RESET {name}", {})

@@ -45,37 +45,37 @@ from runtime.conversation import HISTORY, OF_HISTORY
 from runtime.drain import draining
 
 _DONE_WHERE_GO = """
-done AS (SELECT go.run_id, go.fence FROM go)"""
+done AS (SELECT go.run_id, go.fence, true AS starts FROM go)"""
 
 _DONE_WHERE_HELD = """
-done AS (SELECT fence.run_id, fence.fence FROM fence)"""
+done AS (SELECT fence.run_id, fence.fence, EXISTS (SELECT FROM go) AS starts FROM fence)"""
 
 # A revision that something is sent with stands where new work may start, another one under the fence alone; a result's own
 # stands only where its call is open (OPEN_CALL).
 _STANDS_WHERE_GO = """
-stands AS (SELECT go.run_id, go.fence FROM go)"""
+stands AS (SELECT go.run_id, go.fence, true AS starts FROM go)"""
 
 _STANDS_WHERE_HELD = """
-stands AS (SELECT fence.run_id, fence.fence FROM fence)"""
+stands AS (SELECT fence.run_id, fence.fence, EXISTS (SELECT FROM go) AS starts FROM fence)"""
 
 _DONE_WHERE_OPEN = """
-done AS (SELECT stands.run_id, stands.fence FROM stands)"""
+done AS (SELECT stands.run_id, stands.fence, stands.starts FROM stands)"""
 
 _ASKING_WHERE_GO = """
 asking AS (SELECT go.run_id, go.fence FROM go)"""
 
 _ASKING_AFTER_RESULT = """
-asking AS (SELECT go.run_id, go.fence FROM go, answered WHERE %(ask)s)"""
+asking AS (SELECT done.run_id, done.fence FROM done, answered WHERE done.starts AND %(ask)s)"""
 
 _GATES = """
-SELECT (SELECT count(*) FROM fence), (SELECT coalesce(bool_or(stop_requested), false) FROM fence),
-       (SELECT coalesce(bool_or(pause_requested), false) FROM fence),
-       (SELECT count(*) FROM go), (SELECT count(*) FROM done), (SELECT max(news) FROM fence),
-       (SELECT jsonb_agg(to_jsonb(short)) FROM short), """
+SELECT fence.run_id IS NOT NULL, fence.stop_requested, fence.pause_requested, EXISTS (SELECT FROM go),
+       EXISTS (SELECT FROM done), fence.news, (SELECT jsonb_agg(to_jsonb(short)) FROM short), {started}
+FROM (SELECT) AS one LEFT JOIN fence ON true"""
+_NONE = _GATES.format(started="NULL::int")
+_SENT = _GATES.format(started="(SELECT count(*) FROM tried)")
+_ASKED = _GATES.format(started="(SELECT attempt_no FROM asked_try)")
 
-ASK_FIRST = joined(
-    FENCE, GO, _DONE_WHERE_GO, _ASKING_WHERE_GO, ASK, BUDGET, select=_GATES + "(SELECT max(attempt_no) FROM asked_try)"
-)
+ASK_FIRST = joined(FENCE, GO, _DONE_WHERE_GO, _ASKING_WHERE_GO, ASK, BUDGET, select=_ASKED)
 ASK_RETRY = joined(
     FENCE,
     GO,
@@ -83,7 +83,7 @@ ASK_RETRY = joined(
     _ASKING_WHERE_GO,
     ASK_AGAIN,
     BUDGET,
-    select=_GATES + "(SELECT max(attempt_no) FROM asked_try)",
+    select=_ASKED,
 )
 _SEAL = (SAVE, ARTIFACT, SEAL, CALLS, POLICY, BUDGET)
 # A turn with calls that are sent in the same commit. Where none may be, nothing of it is written, and SEAL_TURN follows.
@@ -93,13 +93,11 @@ SEAL_AND_SEND = joined(
     GO_WHERE_ALLOWED,
     _STANDS_WHERE_GO,
     *_SEAL,
-    select=_GATES + "(SELECT count(*) FROM tried)",
+    select=_SENT,
 )
-SEAL_TURN = joined(FENCE, GO, _STANDS_WHERE_HELD, *_SEAL, select=_GATES + "(SELECT count(*) FROM tried)")
+SEAL_TURN = joined(FENCE, GO, _STANDS_WHERE_HELD, *_SEAL, select=_SENT)
 # A turn while no revision can be saved: what was said and proposed, on the head as it is.
-SEAL_ALONE = joined(
-    FENCE, GO, _DONE_WHERE_HELD, ARTIFACT, SEAL, CALLS, POLICY, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)"
-)
+SEAL_ALONE = joined(FENCE, GO, _DONE_WHERE_HELD, ARTIFACT, SEAL, CALLS, POLICY, BUDGET, select=_SENT)
 RECORD_RESULT = joined(
     FENCE,
     GO,
@@ -110,7 +108,7 @@ RECORD_RESULT = joined(
     _ASKING_AFTER_RESULT,
     ASK,
     BUDGET,
-    select=_GATES + "(SELECT max(attempt_no) FROM asked_try)",
+    select=_ASKED,
 )
 # A result of a super-step whose other calls are still out: the facts on the head as it is, and no revision (F20).
 RECORD_TASK = joined(
@@ -122,14 +120,12 @@ RECORD_TASK = joined(
     OBLIGATION,
     TASK_WRITE,
     BUDGET,
-    select=_GATES + "(SELECT count(*) FROM task_written)",
+    select=_GATES.format(started="(SELECT count(*) FROM task_written)"),
 )
 # A result whose snapshot can't be saved: the facts alone, on the head as it is (T11).
-RECORD_ALONE = joined(FENCE, GO, OPEN_CALL, _DONE_WHERE_OPEN, RESULT, OBLIGATION, BUDGET, select=_GATES + "NULL::int")
-DISPATCH_CALLS = joined(
-    FENCE, GO, _STANDS_WHERE_GO, SAVE, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)"
-)
-DISPATCH_AGAIN = joined(FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_GATES + "(SELECT count(*) FROM tried)")
+RECORD_ALONE = joined(FENCE, GO, OPEN_CALL, _DONE_WHERE_OPEN, RESULT, OBLIGATION, BUDGET, select=_NONE)
+DISPATCH_CALLS = joined(FENCE, GO, _STANDS_WHERE_GO, SAVE, DISPATCH, BUDGET, select=_SENT)
+DISPATCH_AGAIN = joined(FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_SENT)
 
 # Everything that a worker has to know of a run that it has taken, as it is at one moment after that.
 RESTORE = gathered(

@@ -9,14 +9,18 @@ from django.db.models import Q
 from accounts.keys import new_id
 from accounts.models import (
     ClockTimestamp,
+    Frozen,
     Moves,
     Tenant,
+    among,
     append_only,
     no_delete,
     no_truncate,
     one_of,
+    rule,
     starts_as,
     starts_without,
+    whether,
 )
 from receipts.states import (
     CALL_MOVES,
@@ -24,7 +28,6 @@ from receipts.states import (
     MODEL_CALL_MOVES,
     AttemptOutcome,
     CallStatus,
-    Disposition,
     EffectClass,
     FollowUp,
     ModelCallStatus,
@@ -60,16 +63,13 @@ class ModelCall(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["run", "turn_no"], name="model_turn_once"),
-            one_of("status", list(ModelCallStatus), "model_call_status_known"),
-            models.CheckConstraint(
-                condition=Q(status="SEALED", response_digest__isnull=False, sealed_at__isnull=False)
-                | (~Q(status="SEALED") & Q(response_digest=None)),
-                name="model_call_sealed_has_answer",
+            rule("model_call_status_known", among("status", ModelCallStatus)),
+            rule(
+                "model_call_sealed_has_answer",
+                "CASE WHEN status = 'SEALED' THEN num_nonnulls(response_digest, sealed_at) = 2 "
+                "ELSE response_digest IS NULL END",
             ),
-            models.CheckConstraint(
-                condition=Q(status="RETRY_WAIT", retry_at__isnull=False) | (~Q(status="RETRY_WAIT") & Q(retry_at=None)),
-                name="model_call_retry_is_dated",
-            ),
+            rule("model_call_retry_is_dated", "(status = 'RETRY_WAIT') = (retry_at IS NOT NULL)"),
         ]
         triggers: ClassVar = [
             Moves(name="legal_moves", field="status", transitions=MODEL_CALL_MOVES),
@@ -80,6 +80,15 @@ class ModelCall(models.Model):
 
     def __str__(self) -> str:
         return f"turn {self.turn_no}"
+
+
+_IDENTITY = [
+    *("run", "tool", "tool_version", "tool_hash", "effect_class", "proposed_by", "author", "instead_of"),
+    *("step_name", "args_digest", "idempotency_key", "intent_key"),
+]
+_SETS_IDENTITY = pgtrigger.UpdateOf(  # type: ignore[no-untyped-call]
+    *({"run": "run_id", "instead_of": "instead_of_id"}.get(field, field) for field in _IDENTITY)
+)
 
 
 class ToolCall(models.Model):
@@ -109,16 +118,8 @@ class ToolCall(models.Model):
     intent_key = models.CharField(max_length=64)
     status = models.CharField(max_length=20, db_default=CallStatus.PROPOSED)
     # What indexes ask of the status, in columns of their own: a move that changes neither rewrites no index.
-    live = models.GeneratedField(
-        expression=models.ExpressionWrapper(Q(status__in=sorted(LIVE_CALL)), output_field=models.BooleanField()),
-        output_field=models.BooleanField(),
-        db_persist=True,
-    )
-    unknown = models.GeneratedField(
-        expression=models.ExpressionWrapper(Q(status=CallStatus.UNCERTAIN), output_field=models.BooleanField()),
-        output_field=models.BooleanField(),
-        db_persist=True,
-    )
+    live = whether(among("status", sorted(LIVE_CALL)))
+    unknown = whether(f"status = '{CallStatus.UNCERTAIN}'")
     blocking = models.BooleanField(db_default=True)
     contradicted = models.BooleanField(db_default=False)
     attempts = models.IntegerField(db_default=0)
@@ -137,22 +138,14 @@ class ToolCall(models.Model):
                 condition=Q(live=True),
                 name="one_live_call_per_key",
             ),
-            one_of("status", list(CallStatus), "call_status_known"),
-            one_of("effect_class", list(EffectClass), "call_effect_class_known"),
-            one_of("proposed_by", ["MODEL", "HUMAN"], "call_proposer_known"),
-            models.CheckConstraint(
-                condition=Q(proposed_by="MODEL", author=None, instead_of=None)
-                | Q(proposed_by="HUMAN", author__isnull=False, instead_of__isnull=False),
-                name="call_of_a_person_has_author",
+            rule("call_status_known", among("status", CallStatus)),
+            rule("call_effect_class_known", among("effect_class", EffectClass)),
+            rule(
+                "call_of_a_person_has_author",
+                "num_nonnulls(author, instead_of_id) = CASE proposed_by WHEN 'MODEL' THEN 0 WHEN 'HUMAN' THEN 2 ELSE -1 END",
             ),
-            models.CheckConstraint(
-                condition=Q(status="RETRY_WAIT", retry_at__isnull=False) | (~Q(status="RETRY_WAIT") & Q(retry_at=None)),
-                name="call_retry_is_dated",
-            ),
-            models.CheckConstraint(
-                condition=~Q(status__in=["DISPATCHED", "UNCERTAIN"]) | Q(attempts__gte=1),
-                name="call_sent_has_attempt",
-            ),
+            rule("call_retry_is_dated", "(status = 'RETRY_WAIT') = (retry_at IS NOT NULL)"),
+            rule("call_sent_has_attempt", "attempts > 0 OR status <> ALL ('{DISPATCHED,UNCERTAIN}')"),
         ]
         indexes: ClassVar = [
             models.Index(fields=["run", "ordinal"], name="call_order"),
@@ -162,23 +155,7 @@ class ToolCall(models.Model):
         triggers: ClassVar = [
             Moves(name="legal_moves", field="status", transitions=CALL_MOVES),
             starts_as(CallStatus.PROPOSED, CallStatus.DISPATCHED),
-            pgtrigger.ReadOnly(
-                name="identity_frozen",
-                when=pgtrigger.After,
-                fields=[
-                    *(
-                        "run",
-                        "tool",
-                        "tool_version",
-                        "tool_hash",
-                        "effect_class",
-                        "proposed_by",
-                        "author",
-                        "instead_of",
-                    ),
-                    *("step_name", "args_digest", "idempotency_key", "intent_key"),
-                ],
-            ),
+            Frozen(name="identity_frozen", operation=_SETS_IDENTITY, fields=_IDENTITY),
             no_delete(),
             no_truncate(),
         ]
@@ -201,11 +178,10 @@ class Proposal(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            one_of("disposition", list(Disposition), "proposal_disposition_known"),
-            models.CheckConstraint(
-                condition=Q(disposition__in=["REFUSED", "FINISH"], tool_call=None)
-                | Q(disposition__in=["NEW", "REUSED"], tool_call__isnull=False),
-                name="proposal_names_its_call",
+            rule(
+                "proposal_names_its_call",
+                "disposition = ANY (CASE WHEN tool_call_id IS NULL THEN '{REFUSED,FINISH}'::text[] "
+                "ELSE '{NEW,REUSED}' END)",
             ),
         ]
         triggers: ClassVar = [append_only(), no_truncate()]
@@ -231,14 +207,10 @@ class Attempt(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            models.CheckConstraint(
-                condition=Q(tool_call__isnull=False, model_call=None) | Q(tool_call=None, model_call__isnull=False),
-                name="attempt_of_one_receipt",
-            ),
-            models.CheckConstraint(
-                condition=Q(outcome=None, finished_at=None)
-                | Q(outcome__in=list(AttemptOutcome), finished_at__isnull=False),
-                name="attempt_outcome_is_dated",
+            rule("attempt_of_one_receipt", "(tool_call_id IS NULL) <> (model_call_id IS NULL)"),
+            rule(
+                "attempt_outcome_is_dated",
+                f"(outcome IS NULL) = (finished_at IS NULL) AND {among('outcome', AttemptOutcome)}",
             ),
             models.UniqueConstraint(
                 fields=["tool_call", "attempt_no"], condition=Q(tool_call__isnull=False), name="tool_attempt_once"
@@ -314,15 +286,9 @@ class Result(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            one_of("source", list(ResultSource), "result_source_known"),
-            models.CheckConstraint(
-                condition=Q(source__in=["HUMAN", "PROBE"], reconciliation__isnull=False)
-                | Q(source__in=["LIVE", "REUSED"], reconciliation=None),
-                name="result_asserted_has_verdict",
-            ),
-            models.CheckConstraint(
-                condition=~Q(source="LIVE") | Q(attempt_no__isnull=False), name="result_live_has_attempt"
-            ),
+            rule("result_source_known", among("source", ResultSource)),
+            rule("result_asserted_has_verdict", "(source = ANY ('{HUMAN,PROBE}')) = (reconciliation_id IS NOT NULL)"),
+            rule("result_live_has_attempt", "source <> 'LIVE' OR attempt_no IS NOT NULL"),
         ]
         triggers: ClassVar = [append_only(), no_truncate()]
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 
-from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, no_truncate, one_of
+from accounts.models import ClockTimestamp, Tenant, among, append_only, no_delete, no_truncate, one_of, rule
 from runs.models.identity import Thread
 from runs.models.run import Run
 from runs.states import (
@@ -67,15 +67,8 @@ class BudgetEntry(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            one_of("kind", list(BudgetEntryKind), "budget_entry_kind_known"),
-            models.CheckConstraint(
-                condition=Q(model_calls__isnull=False)
-                | Q(tool_calls__isnull=False)
-                | Q(tokens__isnull=False)
-                | Q(usd_micros__isnull=False)
-                | Q(wall_ms__isnull=False),
-                name="budget_entry_moves_something",
-            ),
+            rule("budget_entry_kind_known", among("kind", BudgetEntryKind)),
+            rule("budget_entry_moves_something", f"num_nonnulls({', '.join(BudgetUnit)}) > 0"),
         ]
         triggers: ClassVar = [append_only(), no_truncate()]
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.keys import new_id
 from approvals.models import Decision, Wait
-from checkpoints.models import Commitment, Head, Lapse, Obligation
+from checkpoints.models import Checkpoint, Commitment, Head, Lapse, Obligation
 from receipts.models import Contradiction, Publication, ReportVersion, ToolCall
 from runs.models import ControlRequest, MemoryItem, Run, Thread, Workspace, WorkspaceProgress
 from runs.states import ENDED_RUN
@@ -206,10 +206,27 @@ class Told:
         )
 
     def run_with_head_in(self, phase: str) -> Run:
-        """A run whose head is at revision 5 in a phase, put there past the triggers."""
+        """A run whose head is at revision 5 in a phase, put there past the triggers, and a revision 6 to move it to."""
         run = self.another_run()
         sql("SET LOCAL session_replication_role = replica")
         Head.objects.create(run=run, revision=5, digest=DIGEST, phase=phase, trigger="CURSOR")
+        Checkpoint.objects.create(
+            save_id=new_id(),
+            tenant_id=run.tenant_id,
+            run=run,
+            revision=6,
+            parent_digest=DIGEST,
+            format_version=1,
+            phase=phase,
+            next_node="think",
+            trigger="CURSOR",
+            fence=1,
+            intent_version=1,
+            digest=DIGEST,
+            body=b"",
+            data_key_id=new_id(),
+            body_bytes=0,
+        )
         sql("SET LOCAL session_replication_role = origin")
         return run
 

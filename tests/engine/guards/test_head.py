@@ -10,7 +10,7 @@ from django.utils import timezone
 from approvals.states import LIVE_WAIT, WaitStatus
 from runs.models import Lease
 from tests.engine.engine import sql, sql_past_triggers
-from tests.engine.guards.rows import DIGEST, MOVE_HEAD, Told, refused
+from tests.engine.guards.rows import DIGEST, MOVE_HEAD, OTHER_DIGEST, Told, refused
 from tests.engine.races import undone
 from tests.written import made
 
@@ -42,6 +42,14 @@ def test_a_first_head_is_revision_one_ready_to_decide(told: Told, revision: int,
         "INSERT INTO checkpoints_head (run_id, revision, digest, phase, trigger) VALUES (%s, %s, %s, %s, 'INIT')",
         *(run.id, revision, DIGEST, phase),
     )
+
+
+def test_a_head_moves_only_to_a_stored_revision_and_its_digest(told: Told) -> None:
+    run = told.run_with_head_in("READY_TO_DECIDE")
+    move = "UPDATE checkpoints_head SET revision = 6, digest = %s WHERE run_id = %s"
+    refused("a head names a revision that is not stored", move, OTHER_DIGEST, run.id)
+    sql(move, DIGEST, run.id)
+    refused("a head names a revision that is not stored", MOVE_HEAD, 7, "STOPPED", "CURSOR", run.id)
 
 
 def test_a_head_names_a_revision_that_exists_with_that_digest(told: Told) -> None:
