@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.txt
 
 .DEFAULT_GOAL := run
-.PHONY: run test test-engine test-console test-browser test-contract test-matrix check screenshots install install-dev lock bench bench-peers
+.PHONY: run test test-engine test-console test-browser test-contract test-matrix check screenshots install install-dev lock bench bench-peers bench-decisions
 
 run: install
 	@$(BIN)/python manage.py up $(UP_ARGS)
@@ -52,6 +52,9 @@ test-matrix: install-dev
 PEERS := var/bench/peers
 bench: install-dev
 	@$(BIN)/python -m bench.own
+
+bench-decisions: install-dev
+	@$(BIN)/python -m bench.decisions
 
 bench-peers: install-dev
 	@if ! cmp -s bench/requirements-peers.txt $(PEERS)/installed.txt; then \

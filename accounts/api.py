@@ -1,5 +1,6 @@
 """What every API view shares: bearer tokens, who is asking, and refusals as application/problem+json (RFC 9457)."""
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -26,7 +27,7 @@ from rest_framework.response import Response
 from accounts.codec import BodyChanged
 from accounts.errors import Invalid, NotFound, Refused
 from accounts.models import ApiToken, User
-from accounts.selectors import actor_of, membership_actor, token_by_digest
+from accounts.selectors import actor_of, confirmed_at, membership_actor, token_by_digest
 from accounts.services import token_digest
 from accounts.states import Actor
 
@@ -71,11 +72,15 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 
 
 def request_actor(request: Request) -> Actor:
-    """Who is asking: the membership of the token, or the signed-in person's. Raises NotFound without a membership."""
+    """Who is asking: the membership of the token, or the signed-in person's. Raises NotFound without a membership.
+
+    A token has no password of its own, so nothing of it counts as given lately.
+    """
     token = request.auth
     if isinstance(token, ApiToken):
         return membership_actor(membership=token.membership, username=token.membership.user.username, door="api")
-    return actor_of(user=cast("User", request.user), door="api")
+    actor = actor_of(user=cast("User", request.user), door="api")
+    return replace(actor, confirmed_at=confirmed_at(request.session))
 
 
 class Problem(serializers.Serializer[Any]):

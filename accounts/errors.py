@@ -44,3 +44,10 @@ class EndpointGone(Refused):
     """Nothing was done. This endpoint was removed already."""
 
     code = "ENDPOINT_GONE"
+
+
+class WrongPassword(Refused):
+    """Nothing was done. This is not the password of {actor}."""
+
+    code = "WRONG_PASSWORD"
+    status = 403

@@ -1,7 +1,8 @@
 """Reads: who a person is in which tenant, and the data keys."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -42,6 +43,15 @@ JOIN accounts_user u ON u.id = m.user_id JOIN accounts_tenant t ON t.id = m.tena
 WHERE u.is_active AND coalesce(t.slug = %(slug)s::text, true)"""
 
 
+CONFIRMED = "confirmed_at"  # where a session keeps when its person last gave the password
+
+
+def confirmed_at(session: Mapping[str, Any]) -> datetime | None:
+    """When the person of a session last gave their password on it; None for one that began before this was kept."""
+    said = session.get(CONFIRMED)
+    return datetime.fromisoformat(said) if said else None
+
+
 def membership_actor(*, membership: Membership, username: str, door: str) -> Actor:
     """The actor of one membership."""
     roles, groups = frozenset(membership.roles), frozenset(membership.groups)
@@ -74,6 +84,28 @@ def may_still(label: str, permission: Permission, members: Iterable[Sequence[Any
     """True if the person that a record names holds the permission, by rows of MEMBERS."""
     held = (roles for username, roles in members if f"person:{username}" == label)
     return any(permission in permissions_of(frozenset(roles)) for roles in held)
+
+
+_HELD = """
+SELECT u.username, m.roles, m.groups FROM accounts_membership m JOIN accounts_user u ON u.id = m.user_id
+WHERE m.tenant_id = %(tenant)s AND u.username = ANY(%(names)s) AND u.is_active FOR SHARE"""
+
+
+def authority_of(*, tenant_id: UUID, labels: Collection[str]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    """Roles and groups of the people that records name (`person:NAME`), by that label; who is no active member is left out.
+
+    In a transaction it keeps memberships and accounts as they are until the commit.
+    """
+    names = [label.removeprefix("person:") for label in labels if label.startswith("person:")]
+    found = fetch(_HELD, {"tenant": tenant_id, "names": names}) if names else []
+    return {f"person:{name}": (frozenset(roles), frozenset(groups)) for name, roles, groups in found}
+
+
+def members_who_may(*, tenant_id: UUID, permission: Permission) -> list[str]:
+    """The usernames of the active members of a tenant who hold a permission, in order."""
+    members = Membership.objects.filter(tenant_id=tenant_id, user__is_active=True).order_by("user__username")
+    found = members.values_list("user__username", "roles")
+    return [name for name, roles in found if permission in permissions_of(frozenset(roles))]
 
 
 def token_by_digest(digest: str) -> ApiToken | None:

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
 from django.db import transaction
 
-from accounts.audit import audit_append
+from accounts.audit import audit_append, audit_refused
 from accounts.codec import NONCE_BYTES, wrapping_key
+from accounts.errors import WrongPassword
 from accounts.models import ApiToken, AuditHead, ClockTimestamp, DataKey, Endpoint, Membership, Tenant, User
 from accounts.selectors import current_data_key, sealed_body
 from accounts.statements import fetch
@@ -57,6 +58,18 @@ def member_set(
         held = {"roles": sorted(roles)} | ({} if groups is None else {"groups": sorted(groups)})
         membership, _ = Membership.objects.update_or_create(tenant=tenant, user=user, defaults=held)
     return membership
+
+
+def actor_confirm(*, actor: Actor, password: str) -> Actor | WrongPassword:
+    """The same person, who gives their password now, on whatever door. A wrong one is refused and audited."""
+    user = User.objects.filter(username=actor.name, is_active=True).first()
+    if user is None or not user.check_password(password):
+        refused = WrongPassword({"actor": actor.name})
+        audit_refused(
+            actor=actor, action="password.confirm", object_type="tenant", object_id=actor.tenant_id, refused=refused
+        )
+        return refused
+    return replace(actor, confirmed_at=fetch("SELECT clock_timestamp()", {})[0][0])
 
 
 def token_create(*, membership: Membership, name: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
@@ -100,7 +101,9 @@ NOTICE_FOR: dict[NoticeKind, Permission] = {
 
 @dataclass(frozen=True)
 class Actor:
-    """Who acts, in which tenant, with which roles and in which groups. `label` is what records keep."""
+    """Who acts, in which tenant, with which roles and in which groups. `label` is what records keep. `confirmed_at`: when
+    they last gave their password on this session, by the database's clock; None on a door where they did not.
+    """
 
     tenant_id: UUID
     name: str
@@ -108,6 +111,7 @@ class Actor:
     kind: str = "person"
     door: str = "page"
     groups: frozenset[str] = frozenset()
+    confirmed_at: datetime | None = None
 
     @property
     def label(self) -> str:

@@ -1,6 +1,6 @@
 """Refusals about waits and decisions. Each docstring is the sentence that the operator reads."""
 
-from accounts.errors import Refused
+from accounts.errors import NotAllowed, Refused
 
 
 class StaleRevision(Refused):
@@ -89,3 +89,83 @@ class PolicyFaulty(Refused):
 
     code = "POLICY_FAULTY"
     status = 400
+
+
+class NotAsked(NotAllowed):
+    """Nothing was decided. This wait asks for {asked}, and {actor} is none, nor decides for one at this time."""
+
+
+class AlreadyVoted(Refused):
+    """Already said: {by} {verdict} this call at {at}. {given} of {quorum} have approved. Your second vote was not stored."""
+
+    code = "ALREADY_VOTED"
+
+
+class NoVote(Refused):
+    """Nothing was withdrawn. {actor} has no vote on this wait that stands."""
+
+    code = "NO_VOTE"
+
+
+class AlreadyTaken(Refused):
+    """Nothing was changed. {by} looks at this wait since {at}. It can be given to you with a reason."""
+
+    code = "ALREADY_TAKEN"
+
+
+class NotTaken(Refused):
+    """Nothing was changed. {actor} does not look at this wait."""
+
+    code = "NOT_TAKEN"
+
+
+class WaitClosed(Refused):
+    """Nothing was changed. This wait is closed: it is {status}."""
+
+    code = "WAIT_CLOSED"
+
+
+class NobodyThere(Refused):
+    """Nothing was changed. {person} is no member here who may decide."""
+
+    code = "NO_SUCH_PERSON"
+    status = 400
+
+
+class DelegationOver(Refused):
+    """Nothing was changed. This delegation ended at {at}."""
+
+    code = "DELEGATION_OVER"
+
+
+class IncompleteView(Refused):
+    """Nothing was decided. Part of the call was not shown whole, or not marked as seen: {paths}. It can still be rejected."""
+
+    code = "INCOMPLETE_VIEW"
+    status = 400
+
+
+class Dwell(Refused):
+    """Nothing was decided. This call asks for {seconds} s between the first look at it and an approval; {left} s are left."""
+
+    code = "DWELL"
+
+
+class StepUp(Refused):
+    """Nothing was decided. This call asks for your password, given within the last {minutes} min. Give it again, then decide."""
+
+    code = "STEP_UP"
+    status = 403
+
+
+class NotTogether(Refused):
+    """Nothing was decided. The policy does not let this call be approved together with others. Go through it by itself."""
+
+    code = "NOT_TOGETHER"
+
+
+class WaitNotHere(Refused):
+    """Nothing was decided. There is no wait {wait} here."""
+
+    code = "NOT_FOUND"
+    status = 404

@@ -8,15 +8,18 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from accounts.errors import NotFound
+from accounts.selectors import authority_of
 from accounts.statements import fetch, stored_rows
 from accounts.states import Actor, Permission
-from approvals.models import Decision, PolicyDecision, PolicyVersion, Wait
+from approvals.models import Assignment, Decision, Delegation, PolicyDecision, PolicyVersion, Vote, Wait
 from approvals.policies import BUILT_IN, BUILT_IN_VERSION, Policy, read
 from approvals.statements import (
     ASKING_ABOUT,
     PAST_DEADLINE,
     POLICY_NUMBER,
     POLICY_OPEN,
+    TO_ESCALATE,
+    TO_REMIND,
     TOOLS_ASKED_ABOUT,
     UNDER_ANOTHER_POLICY,
 )
@@ -48,6 +51,51 @@ def waits_open(ids: Collection[UUID]) -> set[UUID]:
     return set(Wait.objects.filter(id__in=ids, status=WaitStatus.OPEN).values_list("id", flat=True)) if ids else set()
 
 
+def votes_of(wait_id: UUID) -> list[Vote]:
+    """The votes on a wait that stand, the oldest first."""
+    return stored_rows(Vote, "wait_id = %(wait)s AND withdrawn_at IS NULL ORDER BY at", {"wait": wait_id})
+
+
+def all_votes_of(wait_id: UUID) -> list[Vote]:
+    """Every vote that was ever given on a wait, the oldest first."""
+    return stored_rows(Vote, "wait_id = %(wait)s ORDER BY at", {"wait": wait_id})
+
+
+def assignment_of(wait_id: UUID) -> Assignment | None:
+    """Who looks at a wait now, or None."""
+    return next(iter(stored_rows(Assignment, "wait_id = %(wait)s AND ended_at IS NULL", {"wait": wait_id})), None)
+
+
+_GIVERS = """
+SELECT giver FROM approvals_delegation WHERE tenant_id = %(tenant)s AND taker = %(taker)s AND ended_at IS NULL
+AND starts_at <= clock_timestamp() AND ends_at > clock_timestamp() ORDER BY given_at, id FOR SHARE"""
+
+
+def givers_to(*, tenant_id: UUID, taker: str) -> list[tuple[str, frozenset[str], frozenset[str]]]:
+    """(label, roles, groups) of those who have this person decide with their authority now, the oldest delegation first.
+
+    In a transaction it keeps delegations and memberships as they are until the commit.
+    """
+    givers = [label for (label,) in fetch(_GIVERS, {"tenant": tenant_id, "taker": taker})]
+    held = authority_of(tenant_id=tenant_id, labels=givers)
+    return [(label, *held[label]) for label in dict.fromkeys(givers) if label in held]
+
+
+def delegations_visible(actor: Actor) -> QuerySet[Delegation]:
+    """The delegations of the actor's tenant; none without the permission to read."""
+    if not actor.may(Permission.READ):
+        return Delegation.objects.none()
+    return Delegation.objects.filter(tenant_id=actor.tenant_id)
+
+
+def access_delegation(*, actor: Actor, id: UUID) -> Delegation:
+    """The delegation with this id in the actor's tenant. Raises NotFound."""
+    found = delegations_visible(actor).filter(id=id).first()
+    if found is None:
+        raise NotFound
+    return found
+
+
 def newest_wait(*, call_id: UUID) -> Wait | None:
     """The wait that was opened last for a call."""
     return Wait.objects.filter(tool_call_id=call_id).order_by("-opened_at").first()
@@ -67,7 +115,9 @@ def bound_revisions(run_id: UUID) -> frozenset[int]:
 
 def wait_is_open(*, run_id: UUID) -> bool:
     """True while somebody is still asked about a call of the run."""
-    return Wait.objects.filter(run_id=run_id, status=WaitStatus.OPEN).exists()
+    return bool(
+        fetch("SELECT 1 FROM approvals_wait WHERE run_id = %(run)s AND status = 'OPEN' LIMIT 1", {"run": run_id})
+    )
 
 
 def approval_used(*, call_id: UUID) -> Wait | None:
@@ -152,3 +202,13 @@ def rulings_of(call_ids: Sequence[UUID]) -> dict[UUID, PolicyDecision]:
     """By call, what policy said about it last."""
     rows = PolicyDecision.objects.filter(tool_call_id__in=call_ids).order_by("at")
     return {row.tool_call_id: row for row in rows}
+
+
+def waits_to_remind(limit: int = 200) -> list[tuple[UUID, UUID]]:
+    """(wait, run) of open waits of which people are to be reminded now."""
+    return [(wait_id, run_id) for wait_id, run_id in fetch(TO_REMIND, {"limit": limit})]
+
+
+def waits_to_escalate(limit: int = 200) -> list[tuple[UUID, UUID]]:
+    """(wait, run) of open waits about which others are to be asked as well now."""
+    return [(wait_id, run_id) for wait_id, run_id in fetch(TO_ESCALATE, {"limit": limit})]

@@ -1,4 +1,7 @@
-"""Constant SQL of the approvals app: what the policy said about the calls of a step, and the waits that are due."""
+"""Constant SQL of the approvals app: what the policy said about the calls of a step, votes and decisions, and what is due."""
+
+from accounts.statements import columns
+from approvals.models import Wait
 
 POLICY = """
 ruled AS (
@@ -45,3 +48,88 @@ JOIN approvals_wait w ON w.tenant_id = h.tenant_id AND w.status IN ('OPEN', 'APP
     AND w.policy_version <> CASE h.number WHEN 0 THEN %(built_in)s::text ELSE 'v' || h.number END
 JOIN runs_run r ON r.id = w.run_id AND r.status IN ('WAITING', 'HELD')
 LIMIT %(limit)s::int"""
+
+# A wait under its lock, with what its tenant lets people do, and the clock.
+WAIT_LOCK = f"""
+SELECT t.self_approval, clock_timestamp(), {columns(Wait, "w")} FROM approvals_wait w
+JOIN accounts_tenant t ON t.id = w.tenant_id WHERE w.id = %(wait)s FOR NO KEY UPDATE OF w"""
+
+VOTE = """
+INSERT INTO approvals_vote (id, wait_id, actor, voice, verdict, seen_revision, seen_digest, seen_args_digest, reason)
+VALUES (%(id)s, %(wait)s, %(actor)s, %(voice)s, %(verdict)s, %(revision)s, %(digest)s, %(args_digest)s, %(reason)s)"""
+
+# The decision comes before the wait that it closes, whose trigger looks it up.
+DECIDE = """
+WITH decided AS (
+    INSERT INTO approvals_decision (wait_id, verdict, seen_revision, seen_digest, seen_args_digest, reason, actor)
+    VALUES (%(wait)s, %(verdict)s, %(revision)s, %(digest)s, %(args_digest)s, %(reason)s, %(actor)s)
+    RETURNING wait_id)
+UPDATE approvals_wait w SET status = %(status)s, closed_at = clock_timestamp(),
+    valid_until = clock_timestamp() + make_interval(secs => %(validity)s::float8)
+FROM decided WHERE w.id = decided.wait_id AND w.status = 'OPEN' RETURNING w.id"""
+
+LOOK = """
+INSERT INTO approvals_look (id, wait_id, actor, door) VALUES (%(id)s, %(wait)s, %(actor)s, %(door)s)
+ON CONFLICT DO NOTHING"""
+
+# How long ago a person was first shown a wait, in seconds; nothing where they never were.
+LOOKED = """
+SELECT extract(epoch FROM clock_timestamp() - at)::float8 FROM approvals_look
+WHERE wait_id = %(wait)s AND actor = %(actor)s"""
+
+TO_REMIND = """
+SELECT id, run_id FROM approvals_wait WHERE status = 'OPEN' AND remind_at IS NOT NULL AND reminded_at IS NULL
+AND remind_at <= (SELECT clock_timestamp()) ORDER BY remind_at LIMIT %(limit)s::int"""
+
+TO_ESCALATE = """
+SELECT id, run_id FROM approvals_wait WHERE status = 'OPEN' AND escalate_at IS NOT NULL AND escalated_at IS NULL
+AND escalate_at <= (SELECT clock_timestamp()) ORDER BY escalate_at LIMIT %(limit)s::int"""
+
+REMIND = """
+UPDATE approvals_wait SET reminded_at = clock_timestamp()
+WHERE id = %(wait)s AND status = 'OPEN' AND reminded_at IS NULL AND remind_at <= clock_timestamp()
+RETURNING tenant_id, run_id, risk,
+    (SELECT t.tool FROM receipts_toolcall t WHERE t.id = tool_call_id)"""
+
+ESCALATE = """
+UPDATE approvals_wait SET escalated_at = clock_timestamp()
+WHERE id = %(wait)s AND status = 'OPEN' AND escalated_at IS NULL AND escalate_at <= clock_timestamp()
+RETURNING tenant_id, run_id, risk,
+    (SELECT t.tool FROM receipts_toolcall t WHERE t.id = tool_call_id)"""
+
+# The waits of a tenant that opened lately, each with the first look at it and its decision.
+_LATELY = """
+WITH lately AS (
+    SELECT w.id, w.status, w.on_deadline, t.tool, w.opened_at, d.verdict, d.at AS decided_at,
+        starts_with(d.actor, 'person:') AS by_person,
+        (SELECT min(l.at) FROM approvals_look l WHERE l.wait_id = w.id) AS looked_at
+    FROM approvals_wait w JOIN receipts_toolcall t ON t.id = w.tool_call_id
+    LEFT JOIN approvals_decision d ON d.wait_id = w.id
+    WHERE w.tenant_id = %(tenant)s AND w.opened_at > clock_timestamp() - %(since)s::interval),
+voted AS (
+    SELECT v.actor, v.verdict, v.withdrawn_at, extract(epoch FROM v.at - l.at)::float8 AS took
+    FROM approvals_vote v JOIN lately ON lately.id = v.wait_id
+    LEFT JOIN approvals_look l ON l.wait_id = v.wait_id AND l.actor = v.actor)"""
+_DECISION = "extract(epoch FROM decided_at - opened_at)::float8"
+_LOOK = "extract(epoch FROM looked_at - opened_at)::float8"
+_EXPIRED = "count(*) FILTER (WHERE status = 'EXPIRED' OR NOT by_person)"
+_QUICK = "count(*) FILTER (WHERE verdict = 'APPROVE' AND took < %(quick)s::float8)"
+
+MEASURES = f"""{_LATELY}
+SELECT count(*), count(*) FILTER (WHERE by_person), count(*) FILTER (WHERE verdict = 'APPROVE'), {_EXPIRED},
+    count(*) FILTER (WHERE status IN ('SUPERSEDED', 'INVALIDATED')),
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY {_LOOK}), percentile_cont(0.95) WITHIN GROUP (ORDER BY {_LOOK}),
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY {_DECISION}) FILTER (WHERE by_person),
+    percentile_cont(0.95) WITHIN GROUP (ORDER BY {_DECISION}) FILTER (WHERE by_person),
+    (SELECT count(*) FROM voted), (SELECT {_QUICK} FROM voted)
+FROM lately"""
+
+MEASURES_BY_PERSON = f"""{_LATELY}
+SELECT actor, count(*), count(*) FILTER (WHERE verdict = 'APPROVE'), count(*) FILTER (WHERE withdrawn_at IS NOT NULL), {_QUICK},
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY took)
+FROM voted GROUP BY actor ORDER BY count(*) DESC, actor"""
+
+MEASURES_BY_TOOL = f"""{_LATELY}
+SELECT tool, count(*), count(*) FILTER (WHERE by_person), count(*) FILTER (WHERE verdict = 'APPROVE'), {_EXPIRED},
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY {_DECISION}) FILTER (WHERE by_person)
+FROM lately GROUP BY tool ORDER BY count(*) DESC, tool"""

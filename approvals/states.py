@@ -38,6 +38,9 @@ WAIT_MOVES: Moves = [
 WAKES_A_WAIT = ("DECISION", "TIMER", "INTENT", "SUPERSEDED")
 
 
+DEADLINE = "system:deadline"  # who rejects where nobody has decided in time
+
+
 class DecisionVerdict(StrEnum):
     APPROVE = "APPROVE"
     REJECT = "REJECT"

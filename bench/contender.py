@@ -28,6 +28,8 @@ CONTENDERS = {
     "signalbox_growth": ("ours", "grow"),
     "langgraph_growth": ("langgraph_agent", "grow"),
     "langgraph_delta_growth": ("langgraph_agent", "grow_by_deltas"),
+    "signalbox_decide": ("decisions", "signalbox"),
+    "plain_decide": ("decisions", "plain"),
 }
 
 

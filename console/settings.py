@@ -203,6 +203,7 @@ MAX_TAKEOVERS = ENV.max_takeovers
 ENVIRONMENT_NAME = ENV.environment or ("production" if ENV.production else "development")
 WAIT_DEADLINE_SECONDS = ENV.wait_deadline_seconds
 WAIT_VALIDITY_SECONDS = ENV.wait_validity_seconds
+STEP_UP_SECONDS = 300  # how long a password counts for a decision that asks for one (S06)
 RETRY_BASE_SECONDS = ENV.retry_base_seconds
 RETRY_HOLD_SECONDS = ENV.retry_hold_seconds
 RETRY_MAX_SECONDS = ENV.retry_max_seconds

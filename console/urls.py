@@ -3,12 +3,15 @@
 from django.urls import include, path
 
 from console.health import healthz
-from console.pages import acts, entry, lineage, memory, notifications, run_list
+from console.pages import acts, delegations, entry, lineage, memory, notifications, run_list
 from console.pages.call.page import call_page
 from console.pages.checkpoint.page import checkpoint_list, checkpoint_page
 from console.pages.decision.amend import amend_page
+from console.pages.decision.look import assign_page, look_page, withdraw_page
 from console.pages.decision.page import wait_page
+from console.pages.inbox.batch import batch_page
 from console.pages.inbox.page import inbox, inbox_count
+from console.pages.measures import measures_page
 from console.pages.new_run import run_new
 from console.pages.overview.page import overview, overview_parts
 from console.pages.policies.page import policy_list, policy_new, policy_page
@@ -25,6 +28,7 @@ urlpatterns = [
     path("", overview, name="overview"),
     path("parts/", overview_parts, name="overview-parts"),
     path("inbox/", inbox, name="inbox"),
+    path("inbox/batch/", batch_page, name="inbox-batch"),
     path("inbox/count/", inbox_count, name="inbox-count"),
     path("search/", run_list.search, name="search"),
     path("runs/", run_list.run_list, name="runs"),
@@ -52,6 +56,12 @@ urlpatterns = [
     path("scopes/<uuid:id>/", scope_page, name="scope"),
     path("waits/<uuid:id>/", wait_page, name="wait"),
     path("waits/<uuid:id>/amend/", amend_page, name="wait-amend"),
+    path("waits/<uuid:id>/withdraw/", withdraw_page, name="wait-withdraw"),
+    path("waits/<uuid:id>/look/", look_page, name="wait-look"),
+    path("waits/<uuid:id>/assign/", assign_page, name="wait-assign"),
+    path("measures/", measures_page, name="measures"),
+    path("delegations/", delegations.delegation_list, name="delegations"),
+    path("delegations/<uuid:id>/end/", delegations.delegation_end_page, name="delegation-end"),
     path("calls/<uuid:id>/", call_page, name="call"),
     path("reports/", report_list, name="reports"),
     path("reports/<uuid:id>/", report_page, name="report"),

@@ -13,8 +13,8 @@ from uuid import UUID
 from accounts.selectors import may_still, still_may
 from accounts.states import Permission
 from approvals.policies import version_name
-from approvals.selectors import approval_expired, approval_used, decision_of, policy_number_kept
-from approvals.services import decided_waits_invalidate
+from approvals.selectors import approval_expired, approval_used, policy_number_kept
+from approvals.services import decided_waits_invalidate, lapsed_voice
 from checkpoints.selectors import withdrawn_commitment, withdrawn_of
 from receipts.selectors import last_verdict
 from receipts.states import EffectClass
@@ -51,12 +51,12 @@ def ground_found(run: Any, members: Iterable[Sequence[Any]], commitments: Iterab
     return _acts(run, may_still(run.created_by, Permission.START, members)) or _holds(withdrawn_of(commitments))
 
 
-def approval(session: Session, call: Any, wait: Any, *, decider: str) -> Failed | None:
-    """Guards 9 to 12 of a call that `decider` has approved, in their order. Called inside the commit that consumes the wait."""
+def approval(session: Session, call: Any, wait: Any) -> Failed | None:
+    """Guards 9 to 12 of a call that people have approved, in their order. Called inside the commit that consumes the wait."""
     return (
         _binding(session, call, wait)
         or _principal(session)
-        or _decider(wait, decider)
+        or _deciders(wait)
         or _withdrawn(session)
         or _stale(session, call)
     )
@@ -84,27 +84,25 @@ def word(call: Any) -> Failed | None:
         return None
     verdict = last_verdict(call)
     if verdict is not None and verdict.method == "HUMAN" and verdict.seen_attempts == call.attempts:
-        return _no_longer(call, verdict.actor, "had it sent again", None)
+        may = still_may(tenant_id=call.tenant_id, label=verdict.actor, permission=Permission.DECIDE)
+        return None if may else _no_longer(verdict.actor, "had it sent again", call.id)
     wait = approval_used(call_id=call.id)
     if wait is None:
         return None
     if approval_expired(wait):
         return _asked_afresh(RefusalKind.AUTHORITY, wait, "the approval lapsed before the next try")
-    return _no_longer(call, _decision(wait).actor, "approved it", wait.id)
+    return _approvers(wait)
 
 
-def _no_longer(call: Any, label: str, did: str, subject: UUID | None) -> Failed | None:
-    if still_may(tenant_id=call.tenant_id, label=label, permission=Permission.DECIDE):
-        return None
+def _approvers(wait: Any) -> Failed | None:
+    """Everybody whose approval counts may still decide such a wait."""
+    lapsed = lapsed_voice(wait)
+    return None if lapsed is None else _no_longer(lapsed, "approved it", wait.id)
+
+
+def _no_longer(label: str, did: str, subject: UUID) -> Failed:
     why = f"{label.partition(':')[2]}, who {did}, may not decide here any more"
-    return Failed(RefusalKind.AUTHORITY, why, subject or call.id, holds=False)
-
-
-def _decision(wait: Any) -> Any:
-    decision = decision_of(wait)
-    if decision is None:
-        raise LookupError(f"wait {wait.id} is approved without a decision")
-    return decision
+    return Failed(RefusalKind.AUTHORITY, why, subject, holds=False)
 
 
 def _binding(session: Session, call: Any, wait: Any) -> Failed | None:
@@ -133,11 +131,11 @@ def _acts(run: Any, may: bool) -> Failed | None:
     return Failed(RefusalKind.AUTHORITY, f"the run acts for {name}, who may not start runs here any more")
 
 
-def _decider(wait: Any, decider: str) -> Failed | None:
-    """Guard 10, second half: the approval is used in time, and who gave it may still decide."""
+def _deciders(wait: Any) -> Failed | None:
+    """Guard 10, second half: the approval is used in time, and all who gave it may still decide."""
     if approval_expired(wait):
         return _asked_afresh(RefusalKind.AUTHORITY, wait, "the approval was not used in time")
-    return _no_longer(wait, decider, "approved it", wait.id)
+    return _approvers(wait)
 
 
 def _withdrawn(session: Session) -> Failed | None:

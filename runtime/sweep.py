@@ -12,8 +12,15 @@ from uuid import UUID
 from django.db import connection
 
 from accounts.states import Actor
-from approvals.selectors import runs_asking_about, runs_under_another_policy, tools_asked_about, waits_past_deadline
-from approvals.services import wait_expire
+from approvals.selectors import (
+    runs_asking_about,
+    runs_under_another_policy,
+    tools_asked_about,
+    waits_past_deadline,
+    waits_to_escalate,
+    waits_to_remind,
+)
+from approvals.services import wait_escalate, wait_expire, wait_remind
 from receipts.selectors import runs_held_by_lineage
 from runs.faults import reach
 from runs.selectors import (
@@ -107,6 +114,13 @@ def _tools() -> Iterable[Unit]:
             yield Unit(run_id, partial(supersede_waits, run_id, why=why, cause="TOOL_CHANGED"))
 
 
+def _escalations() -> Iterable[Unit]:
+    for wait_id, run_id in waits_to_remind():
+        yield Unit(run_id, partial(wait_remind, wait_id=wait_id))
+    for wait_id, run_id in waits_to_escalate():
+        yield Unit(run_id, partial(wait_escalate, wait_id=wait_id))
+
+
 def _wakeups() -> Iterable[Unit]:
     for run_id in runs_with_unheard_wakeups():
         yield Unit(run_id, partial(requeue_woken, run_id))
@@ -150,6 +164,7 @@ def _parents() -> Iterable[Unit]:
 
 STEPS: dict[str, Callable[[], Iterable[Unit]]] = {
     "expire": _expiries,
+    "escalate": _escalations,
     "policy": _policies,
     "tools": _tools,
     "lineage": _descendants,

@@ -7,8 +7,16 @@ from django.db import models
 from django.db.models import Q
 
 from accounts.keys import new_id
-from accounts.models import ClockTimestamp, Tenant, append_only, no_delete, no_truncate, one_of, starts_as
-from approvals.states import LIVE_WAIT, WAIT_MOVES, DecisionVerdict, OnDeadline, PolicyOutcome, Risk, WaitStatus
+from accounts.models import (
+    ClockTimestamp,
+    Tenant,
+    append_only,
+    no_delete,
+    no_truncate,
+    one_of,
+    starts_as,
+)
+from approvals.states import LIVE_WAIT, WAIT_MOVES, OnDeadline, PolicyOutcome, Risk, WaitStatus
 from checkpoints.models import names_a_revision
 from receipts.models import ToolCall
 from runs.models import Run
@@ -67,6 +75,10 @@ class Wait(models.Model):
     reminder_seconds = models.IntegerField(null=True)
     escalate_seconds = models.IntegerField(null=True)
     escalate_to = models.CharField(max_length=80, db_default="")
+    remind_at = models.DateTimeField(null=True)
+    reminded_at = models.DateTimeField(null=True)
+    escalate_at = models.DateTimeField(null=True)
+    escalated_at = models.DateTimeField(null=True)
     status = models.CharField(max_length=16, db_default=WaitStatus.OPEN)
     status_reason = models.CharField(max_length=500, db_default="")
     opened_fence = models.BigIntegerField()
@@ -104,6 +116,16 @@ class Wait(models.Model):
                 condition=Q(status__in=sorted(LIVE_WAIT)),
                 name="wait_by_policy",
             ),
+            models.Index(
+                fields=["remind_at"],
+                condition=Q(status="OPEN", remind_at__isnull=False, reminded_at=None),
+                name="wait_to_remind",
+            ),
+            models.Index(
+                fields=["escalate_at"],
+                condition=Q(status="OPEN", escalate_at__isnull=False, escalated_at=None),
+                name="wait_to_escalate",
+            ),
         ]
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=WAIT_MOVES),
@@ -113,7 +135,7 @@ class Wait(models.Model):
                 name="binding_frozen",
                 fields=[
                     *("run", "tool_call", "checkpoint_revision", "checkpoint_digest", "args_digest", "tool_hash"),
-                    *("policy_version", "policy_rule", *DEMANDED),
+                    *("policy_version", "policy_rule", *DEMANDED, "remind_at", "escalate_at"),
                 ],
             ),
             pgtrigger.Trigger(
@@ -150,51 +172,3 @@ class Wait(models.Model):
 
     def __str__(self) -> str:
         return f"wait {self.status}"
-
-
-class Vote(models.Model):
-    """What one person said about one wait, with exactly what they were shown. Stays as evidence."""
-
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    wait = models.ForeignKey(Wait, on_delete=models.PROTECT, related_name="votes")
-    actor = models.CharField(max_length=200)
-    verdict = models.CharField(max_length=8)
-    seen_revision = models.IntegerField()
-    seen_digest = models.CharField(max_length=64)
-    seen_args_digest = models.CharField(max_length=64)
-    reason = models.TextField()
-    at = models.DateTimeField(db_default=ClockTimestamp())
-
-    class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["wait", "actor"], name="one_vote_per_person"),
-            one_of("verdict", list(DecisionVerdict), "vote_verdict_known"),
-            models.CheckConstraint(condition=~Q(reason=""), name="vote_has_reason"),
-        ]
-        triggers: ClassVar = [append_only(), no_truncate()]
-
-    def __str__(self) -> str:
-        return f"{self.actor} {self.verdict}"
-
-
-class Decision(models.Model):
-    """The one decision of a wait. What was seen is what was bound (composite foreign key)."""
-
-    wait = models.OneToOneField(Wait, primary_key=True, on_delete=models.PROTECT, related_name="decision")
-    verdict = models.CharField(max_length=8)
-    seen_revision = models.IntegerField()
-    seen_digest = models.CharField(max_length=64)
-    seen_args_digest = models.CharField(max_length=64)
-    reason = models.TextField()
-    actor = models.CharField(max_length=200)
-    at = models.DateTimeField(db_default=ClockTimestamp())
-
-    class Meta:
-        constraints: ClassVar = [
-            one_of("verdict", list(DecisionVerdict), "decision_verdict_known"),
-            models.CheckConstraint(condition=~Q(reason=""), name="decision_has_reason"),
-        ]
-        triggers: ClassVar = [append_only(), no_truncate()]
-
-    def __str__(self) -> str:
-        return f"{self.verdict} by {self.actor}"

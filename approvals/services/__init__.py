@@ -1,13 +1,21 @@
-"""Writes of the approvals app, by noun: the policy, the wait, and the decision."""
+"""Writes of the approvals app, by noun: the policy, the wait, the vote and the decision, who looks, who stands in for whom."""
 
-from approvals.services.decide import (
-    Decided,
+from approvals.services.assign import Looked, wait_assign, wait_claim, wait_release
+from approvals.services.batch import BATCH_LIMIT, Answered, Item, approvals_decide
+from approvals.services.checks import (
+    Locked,
     Seen,
-    approval_decide,
     arguments_intact,
-    decision_refusal,
-    wait_reject_for_another,
+    dwell_left,
+    is_confirmed,
+    voice_for,
+    voice_to_decide,
+    wait_found,
+    wait_locked,
 )
+from approvals.services.decide import Decided, Voted, approval_decide, wait_reject_for_another
+from approvals.services.delegate import Delegated, DelegationWanted, delegation_end, delegation_give
+from approvals.services.look import wait_looked
 from approvals.services.policy import (
     PolicyActivated,
     PolicySaved,
@@ -16,41 +24,71 @@ from approvals.services.policy import (
     policy_activate,
     policy_save,
 )
+from approvals.services.voice import asked, lapsed_voice
+from approvals.services.vote import VoteWithdrawn, vote_withdraw
 from approvals.services.wait import (
     call_waits_invalidate,
     decided_waits_invalidate,
     ruling_record,
     wait_consume,
+    wait_escalate,
     wait_expire,
     wait_lock,
     wait_open,
     wait_refuse,
+    wait_remind,
     waits_cancel,
     waits_invalidate,
     waits_supersede,
 )
 
 __all__ = [
+    "BATCH_LIMIT",
+    "Answered",
     "Decided",
+    "Delegated",
+    "DelegationWanted",
+    "Item",
+    "Locked",
+    "Looked",
     "PolicyActivated",
     "PolicySaved",
     "Seen",
+    "VoteWithdrawn",
+    "Voted",
     "approval_decide",
+    "approvals_decide",
     "arguments_intact",
+    "asked",
     "call_waits_invalidate",
     "decided_waits_invalidate",
-    "decision_refusal",
+    "delegation_end",
+    "delegation_give",
+    "dwell_left",
     "fault_facts",
     "faults_refusal",
+    "is_confirmed",
+    "lapsed_voice",
     "policy_activate",
     "policy_save",
     "ruling_record",
+    "voice_for",
+    "voice_to_decide",
+    "vote_withdraw",
+    "wait_assign",
+    "wait_claim",
     "wait_consume",
+    "wait_escalate",
     "wait_expire",
+    "wait_found",
     "wait_lock",
+    "wait_locked",
+    "wait_looked",
     "wait_open",
     "wait_refuse",
     "wait_reject_for_another",
+    "wait_release",
+    "wait_remind",
     "waits_cancel",
     "waits_invalidate",
     "waits_supersede",

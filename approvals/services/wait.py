@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -9,12 +10,13 @@ from django.db import transaction
 
 from accounts.models import ClockTimestamp
 from accounts.services import notice_write
-from accounts.statements import fetch
+from accounts.statements import fetch, stored_rows
 from accounts.states import NoticeKind
 from approvals.models import DEMANDED, PolicyDecision, Wait
 from approvals.policies import Ruling
 from approvals.selectors import wait_is_open
-from approvals.states import LIVE_WAIT, Risk, WaitStatus
+from approvals.statements import DECIDE, ESCALATE, REMIND
+from approvals.states import DEADLINE, LIVE_WAIT, DecisionVerdict, OnDeadline, Risk, WaitStatus
 from receipts.models import ToolCall
 from receipts.services import call_await_approval
 from runs.live import hint_changed
@@ -48,40 +50,101 @@ def wait_open(call: ToolCall, ruling: Ruling, *, revision: int, checkpoint_diges
         policy_rule=ruling.rule,
         opened_fence=fence,
         deadline=ClockTimestamp() + timedelta(seconds=demand.deadline_seconds or settings.WAIT_DEADLINE_SECONDS),
+        remind_at=_after(demand.reminder_seconds),
+        escalate_at=_after(demand.escalate_seconds),
         **{name: getattr(demand, name) for name in DEMANDED}
         | {"validity_seconds": demand.validity_seconds or settings.WAIT_VALIDITY_SECONDS},
     )
     hint_changed(tenant_id=call.tenant_id, run_id=call.run_id)
-    notice_write(
-        tenant_id=wait.tenant_id,
-        kind=NoticeKind.OPENED,
-        subject="wait",
-        subject_id=wait.id,
-        dedupe_key=f"wait:{wait.id}:OPENED",
-        facts={"tool": call.tool},
-        low_risk=wait.risk == Risk.LOW,
+    wait_tell(
+        tenant_id=wait.tenant_id, wait_id=wait.id, kind=NoticeKind.OPENED, risk=wait.risk, facts={"tool": call.tool}
     )
     return wait
 
 
+def _after(seconds: int | None) -> Any:
+    """So many seconds from now by the database's clock, or never."""
+    return None if seconds is None else ClockTimestamp() + timedelta(seconds=seconds)
+
+
 def wait_expire(*, wait_id: UUID) -> bool:
-    """Expire an open wait whose deadline has passed, with a wakeup that tells the run. Called by the sweep."""
+    """Close an open wait whose deadline has passed, with a wakeup that tells the run. Called by the sweep.
+
+    What that means is the wait's own `on_deadline`: it expires without a decision, or it is rejected by one. It never means yes.
+    """
     with transaction.atomic():
         run = run_lock(Wait.objects.values_list("run_id", flat=True).get(id=wait_id))
-        changed = Wait.objects.filter(id=wait_id, status=WaitStatus.OPEN, deadline__lte=ClockTimestamp()).update(
-            status=WaitStatus.EXPIRED, status_reason="nobody decided in time", closed_at=ClockTimestamp()
-        )
-        if not changed:
-            return False
-        wakeup_write(
-            tenant_id=run.tenant_id,
-            run_id=run.id,
-            wait_id=wait_id,
-            cause=WakeupCause.TIMER,
-            dedupe_key=f"wait:{wait_id}:TIMER",
-        )
-        queue_if_all_are_closed(run, cause="WAIT_EXPIRED", actor="system:sweep")
-    return True
+        due = "id = %(wait)s AND status = 'OPEN' AND deadline <= clock_timestamp() FOR NO KEY UPDATE"
+        for wait in stored_rows(Wait, due, {"wait": wait_id}):
+            _close_late(wait)
+            wakeup_write(
+                tenant_id=run.tenant_id,
+                run_id=run.id,
+                wait_id=wait_id,
+                cause=WakeupCause.TIMER,
+                dedupe_key=f"wait:{wait_id}:TIMER",
+            )
+            queue_if_all_are_closed(run, cause="WAIT_EXPIRED", actor="system:sweep")
+            hint_changed(tenant_id=run.tenant_id, run_id=run.id)
+            return True
+    return False
+
+
+def _close_late(wait: Wait) -> None:
+    """Expire a locked wait, or reject it in the name of its deadline."""
+    if wait.on_deadline == OnDeadline.EXPIRE:
+        close_wait(wait, WaitStatus.EXPIRED, "nobody decided in time")
+        return
+    rejection = {
+        "wait": wait.id,
+        "verdict": str(DecisionVerdict.REJECT),
+        "revision": wait.checkpoint_revision,
+        "digest": wait.checkpoint_digest,
+        "args_digest": wait.args_digest,
+        "reason": "nobody decided in time, and the policy takes that as no",
+        "actor": DEADLINE,
+        "status": str(WaitStatus.REJECTED),
+        "validity": None,
+    }
+    fetch(DECIDE, rejection)
+    tool = ToolCall.objects.values_list("tool", flat=True).get(id=wait.tool_call_id)
+    facts = {"tool": tool, "verdict": str(DecisionVerdict.REJECT), "by": "the deadline"}
+    wait_tell(tenant_id=wait.tenant_id, wait_id=wait.id, kind=NoticeKind.DECIDED, risk=wait.risk, facts=facts)
+
+
+def wait_remind(*, wait_id: UUID) -> bool:
+    """Remind people, once, of an open wait whose time for that has come. Called by the sweep."""
+    return _note(REMIND, wait_id, NoticeKind.REMINDER)
+
+
+def wait_escalate(*, wait_id: UUID) -> bool:
+    """Ask those of `escalate_to` as well, once, about an open wait whose time for that has come. Called by the sweep."""
+    return _note(ESCALATE, wait_id, NoticeKind.ESCALATED)
+
+
+def _note(statement: str, wait_id: UUID, kind: NoticeKind) -> bool:
+    with transaction.atomic():
+        for tenant_id, run_id, risk, tool in fetch(statement, {"wait": wait_id}):
+            wait_tell(tenant_id=tenant_id, wait_id=wait_id, kind=kind, risk=risk, facts={"tool": tool})
+            hint_changed(tenant_id=tenant_id, run_id=run_id)
+            return True
+    return False
+
+
+def wait_tell(
+    *, tenant_id: UUID, wait_id: UUID, kind: NoticeKind, risk: str, facts: dict[str, str], but: str = ""
+) -> None:
+    """Tell people outside the pages about a wait, once a kind, in the transaction of the fact."""
+    notice_write(
+        tenant_id=tenant_id,
+        kind=kind,
+        subject="wait",
+        subject_id=wait_id,
+        dedupe_key=f"wait:{wait_id}:{kind}",
+        facts=facts,
+        but=but,
+        low_risk=risk == Risk.LOW,
+    )
 
 
 def queue_if_all_are_closed(run: Run, *, cause: str, actor: str) -> None:

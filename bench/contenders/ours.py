@@ -16,7 +16,8 @@ PERSON = "bench"
 SMALL, LARGE = (5, 0), (1950, 25)
 
 
-def _set_up(dsn: str, broker: str = "memory://") -> None:
+def set_up(dsn: str, broker: str = "memory://") -> None:
+    """Point Django at a database. Once in a process."""
     os.environ["SIGNALBOX_DATABASE_URL"] = dsn
     os.environ["SIGNALBOX_DB_POOL"] = "false"
     os.environ["SIGNALBOX_BROKER_URL"] = broker  # by default nobody waits for the hints
@@ -26,7 +27,7 @@ def _set_up(dsn: str, broker: str = "memory://") -> None:
 
 def prepare(dsn: str, broker: str = "memory://") -> None:
     """Migrate, and make a tenant with somebody who may start runs and decide. Once in a process."""
-    _set_up(dsn, broker)
+    set_up(dsn, broker)
     from accounts.services import member_set, tenant_create
     from accounts.states import Role
 
@@ -37,7 +38,7 @@ def prepare(dsn: str, broker: str = "memory://") -> None:
 
 def agent(dsn: str) -> Operation:
     """A whole run: admission, 20 steps under a lease, the end."""
-    _set_up(dsn)
+    set_up(dsn)
     from runtime.loop import drive
 
     def run() -> None:
@@ -67,7 +68,7 @@ def save(dsn: str) -> Operation:
 
 def save_in_full(dsn: str) -> Operation:
     """The same, with every revision in full."""
-    _set_up(dsn)
+    set_up(dsn)
     _without_deltas()
     return _saving(dsn, *SMALL)
 
@@ -79,7 +80,7 @@ def save_large(dsn: str) -> Operation:
 
 def save_large_in_full(dsn: str) -> Operation:
     """The same, with every revision in full."""
-    _set_up(dsn)
+    set_up(dsn)
     _without_deltas()
     return _saving(dsn, *LARGE)
 
@@ -91,7 +92,7 @@ def _without_deltas() -> None:
 
 
 def _saving(dsn: str, references: int, promises: int) -> Operation:
-    _set_up(dsn)
+    set_up(dsn)
     from bench.saving import Saver
 
     return Saver(started(), references, promises).save
@@ -99,7 +100,7 @@ def _saving(dsn: str, references: int, promises: int) -> Operation:
 
 def grow(dsn: str) -> Grown:
     """One run whose every turn and answer is another text: the growth, and then reading its last state and all its texts."""
-    _set_up(dsn)
+    set_up(dsn)
     from bench.stub_growing import MARKS
     from checkpoints.selectors import load_head
     from runs.selectors import run_now

@@ -15,7 +15,7 @@ from django.db.models.functions import Length
 from accounts.codec import BodyChanged
 from accounts.errors import NotFound
 from accounts.selectors import plain_body
-from accounts.statements import Gathered, fetch, gather
+from accounts.statements import Gathered, fetch, gather, stored_row
 from accounts.states import Actor
 from checkpoints.envelope import (
     Parts,
@@ -281,7 +281,8 @@ def access_checkpoint(*, actor: Actor, run_id: UUID, revision: int) -> Checkpoin
 
 def checkpoint_of(*, run_id: UUID, revision: int) -> Checkpoint:
     """One stored revision of a run."""
-    return Checkpoint.objects.get(run_id=run_id, revision=revision)
+    at = {"run": run_id, "revision": revision}
+    return stored_row(Checkpoint, "run_id = %(run)s AND revision = %(revision)s", at)
 
 
 def stored_bodies(run_id: UUID) -> Sequence[StoredBody]:

@@ -1,5 +1,6 @@
-"""Waits over HTTP: list, show, decide, put another call in the place of one."""
+"""Waits over HTTP: list, show, decide, take a vote back, say who looks, put another call in the place of one."""
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -9,16 +10,27 @@ from rest_framework.response import Response
 
 from accounts.api import refused_response
 from accounts.errors import Refused
+from accounts.services import actor_confirm
 from accounts.states import Actor
 from approvals.selectors import access_wait, waits_visible
-from approvals.services import Seen, approval_decide
+from approvals.services import (
+    Item,
+    Seen,
+    approval_decide,
+    approvals_decide,
+    vote_withdraw,
+    wait_assign,
+    wait_claim,
+    wait_looked,
+    wait_release,
+)
 from approvals.states import DecisionVerdict, WaitStatus
 from console.api.calls import shown_call
 from console.api.paging import Order, PageQuery
-from console.api.parsing import Strict, Text, Whole, read
+from console.api.parsing import ReasonBody, Strict, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
 from console.records.calls import CallDetail
-from console.records.waits import WaitRecord, wait_rows
+from console.records.waits import BatchAnswer, WaitRecord, batch_answer, wait_rows
 from runtime.services import Written, call_amend
 
 NEWEST_FIRST = Order(("opened_at", "id"))
@@ -38,6 +50,15 @@ class DecisionBody(Strict):
     revision = Whole()
     digest = Text()
     args_digest = Text()
+    reason = Text()
+    not_shown = serializers.ListField(child=Text(), required=False)
+    password = Text(required=False)
+
+
+class AssignBody(Strict):
+    """To whom, by their username, and why."""
+
+    person = Text()
     reason = Text()
 
 
@@ -77,7 +98,10 @@ class OneWait(ApiView):
     @operation("waits_show", WaitRecord)
     def get(self, request: Request, id: UUID) -> Response:
         """The call that waits, its exact arguments, and the revision and digests that a decision has to name."""
-        return Response(shown_wait(self.actor, id))
+        record = shown_wait(self.actor, id)
+        if record["arguments"] is not None:
+            wait_looked(actor=self.actor, wait_id=id)
+        return Response(record)
 
 
 class WaitDecision(ApiView):
@@ -85,15 +109,102 @@ class WaitDecision(ApiView):
 
     @operation("waits_decide", WaitRecord, body=DecisionBody, can=(403, 404, 409))
     def post(self, request: Request, id: UUID) -> Response:
-        """Approve or reject. There is one decision a wait; who comes second is told who decided what, and when."""
+        """Approve or reject. There is one decision a wait; who comes second is told who decided what, and when. Where the
+        wait asks for several people, an approval is a vote, and the one that meets the quorum decides; `not_shown` names
+        the arguments that could not be shown whole, with which nothing is approved. `password` is the person's own, for a
+        wait that asks for it (`step_up`).
+        """
         said = read(DecisionBody, request.data)
+        actor = actor_confirm(actor=self.actor, password=said["password"]) if "password" in said else self.actor
+        if isinstance(actor, Refused):
+            return refused_response(actor)
         outcome = approval_decide(
-            actor=self.actor,
+            actor=actor,
             wait_id=id,
             verdict=DecisionVerdict(said["verdict"]),
-            seen=Seen(said["revision"], said["digest"], said["args_digest"]),
+            seen=_seen_in(said),
             reason=said["reason"],
         )
+        return answer(outcome, lambda: shown_wait(self.actor, id))
+
+
+class BatchItem(Strict):
+    """One wait, with exactly what the person was shown of it."""
+
+    wait = serializers.UUIDField()
+    revision = Whole()
+    digest = Text()
+    args_digest = Text()
+    not_shown = serializers.ListField(child=Text(), required=False)
+
+
+class BatchBody(Strict):
+    """Several waits, with one verdict and one reason."""
+
+    verdict = serializers.ChoiceField(choices=list(DecisionVerdict))
+    waits = BatchItem(many=True)
+    reason = Text()
+
+
+class WaitBatch(ApiView):
+    """Decisions of several waits."""
+
+    @operation("waits_decide_many", BatchAnswer(many=True), body=BatchBody, can=(403,))
+    def post(self, request: Request) -> Response:
+        """Each is decided by itself, in the order given; what is refused for one changes nothing for the others. Only waits
+        that are `batchable` can be approved so; any can be rejected.
+        """
+        said = read(BatchBody, request.data)
+        items = [Item(each["wait"], _seen_in(each)) for each in said["waits"]]
+        outcome = approvals_decide(
+            actor=self.actor, items=items, verdict=DecisionVerdict(said["verdict"]), reason=said["reason"]
+        )
+        if isinstance(outcome, Refused):
+            return refused_response(outcome)
+        return Response([batch_answer(each) for each in outcome])
+
+
+def _seen_in(said: Mapping[str, Any]) -> Seen:
+    return Seen(said["revision"], said["digest"], said["args_digest"], tuple(said.get("not_shown", ())))
+
+
+class VoteWithdrawal(ApiView):
+    """The withdrawal of one's own vote."""
+
+    @operation("waits_withdraw", WaitRecord, body=ReasonBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Take your own vote back, while nothing is decided. It stays as evidence, and you may vote again."""
+        said = read(ReasonBody, request.data)
+        outcome = vote_withdraw(actor=self.actor, wait_id=id, reason=said["reason"])
+        return answer(outcome, lambda: shown_wait(self.actor, id))
+
+
+class WaitClaim(ApiView):
+    """Looking at a wait."""
+
+    @operation("waits_claim", WaitRecord, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Say that you look at it. Others see that; they may decide all the same."""
+        return answer(wait_claim(actor=self.actor, wait_id=id), lambda: shown_wait(self.actor, id))
+
+
+class WaitRelease(ApiView):
+    """Not looking at a wait any more."""
+
+    @operation("waits_release", WaitRecord, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Say that you do not look at it any more."""
+        return answer(wait_release(actor=self.actor, wait_id=id), lambda: shown_wait(self.actor, id))
+
+
+class WaitAssignment(ApiView):
+    """Giving a wait to somebody."""
+
+    @operation("waits_assign", WaitRecord, body=AssignBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Give it to a person who may decide; whoever looked at it does not any more."""
+        said = read(AssignBody, request.data)
+        outcome = wait_assign(actor=self.actor, wait_id=id, person=said["person"], reason=said["reason"])
         return answer(outcome, lambda: shown_wait(self.actor, id))
 
 

@@ -4,13 +4,15 @@ from typing import Any
 
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
+from accounts.selectors import CONFIRMED
 from accounts.states import Actor
 from console.pages import signs
 from console.pages.guide import KEYS, WORDS, samples
 from console.pages.room import page, respond
+from runs.selectors import database_now
 
 
 class SignInForm(AuthenticationForm):
@@ -36,6 +38,12 @@ class SignIn(LoginView):
     template_name = "sign_in.html"
     authentication_form = SignInForm
     redirect_authenticated_user = True
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        """Sign in, and keep on the session when the password was given."""
+        response = super().form_valid(form)
+        self.request.session[CONFIRMED] = database_now().isoformat()
+        return response
 
 
 sign_in = SignIn.as_view()

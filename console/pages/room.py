@@ -1,7 +1,7 @@
 """What every page shares: who is asking, which panel is asked for, and the doors of the top bar."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 
@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 
 from accounts.errors import NotFound
 from accounts.models import User
-from accounts.selectors import actor_of
+from accounts.selectors import actor_of, confirmed_at
 from accounts.states import Actor
 
 P = ParamSpec("P")
@@ -36,7 +36,7 @@ class Door:
 
 DOORS = (
     Door("overview", "Overview", "o"),
-    Door("inbox", "Inbox", "i", counted=True, rooms=("/waits/", "/contradictions/")),
+    Door("inbox", "Inbox", "i", counted=True, rooms=("/waits/", "/contradictions/", "/delegations/", "/measures/")),
     Door("runs", "Runs", "r", rooms=("/scopes/", "/calls/", "/commitments/", "/obligations/")),
     Door("reports", "Reports", "p"),
     Door("policies", "Policies", "y"),
@@ -52,7 +52,8 @@ def page(view: PageView[P]) -> Callable[Concatenate[HttpRequest, P], HttpRespons
     @wraps(view)
     def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         try:
-            return view(request, actor_of(user=cast("User", request.user), door="page"), *args, **kwargs)
+            actor = actor_of(user=cast("User", request.user), door="page")
+            return view(request, replace(actor, confirmed_at=confirmed_at(request.session)), *args, **kwargs)
         except NotFound as missing:
             raise Http404 from missing
 

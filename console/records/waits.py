@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from approvals.models import Decision, Wait
+from accounts.errors import Refused
+from approvals.models import Assignment, Decision, Vote, Wait
+from approvals.services import Answered, Decided
 from approvals.states import LIVE_WAIT, WAKES_A_WAIT, DecisionVerdict, OnDeadline, Risk, WaitStatus
 from console.records.calls import arguments_of
 from receipts.states import EffectClass
@@ -22,6 +24,19 @@ class DecisionRecord(serializers.Serializer[Decision]):
     seen_revision = serializers.IntegerField()
     seen_digest = serializers.CharField()
     seen_args_digest = serializers.CharField()
+
+
+class VoteRecord(serializers.Serializer[Vote]):
+    """What one person said. `voice` is whose authority it has: their own, or that of who has them decide meanwhile."""
+
+    id = serializers.UUIDField()
+    by = serializers.CharField(source="actor")
+    voice = serializers.CharField()
+    verdict = serializers.ChoiceField(choices=list(DecisionVerdict))
+    reason = serializers.CharField()
+    at = serializers.DateTimeField()
+    withdrawn_at = serializers.DateTimeField(allow_null=True)
+    withdrawn_because = serializers.CharField(source="withdrawal_reason")
 
 
 class WaitSummary(serializers.Serializer[Wait]):
@@ -63,12 +78,24 @@ class WaitRecord(WaitSummary):
     reminder_seconds = serializers.IntegerField(allow_null=True)
     escalate_seconds = serializers.IntegerField(allow_null=True)
     escalate_to = serializers.CharField()
+    escalated_at = serializers.DateTimeField(allow_null=True)
     opened_at = serializers.DateTimeField()
     valid_until = serializers.DateTimeField(allow_null=True)
     closed_at = serializers.DateTimeField(allow_null=True)
     wakes_by = serializers.SerializerMethodField()
     closed_because = serializers.CharField(source="status_reason")
     decision = DecisionRecord(allow_null=True)
+    votes = serializers.SerializerMethodField()
+    looked_at_by = serializers.SerializerMethodField()
+
+    @extend_schema_field(VoteRecord(many=True))
+    def get_votes(self, wait: Wait) -> list[Any]:
+        votes = sorted(wait.votes.all(), key=lambda vote: vote.at)
+        return [VoteRecord(vote).data for vote in votes]
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_looked_at_by(self, wait: Wait) -> str | None:
+        return next((one.person for one in wait.assignments.all() if one.ended_at is None), None)
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_wakes_by(self, wait: Wait) -> list[str]:
@@ -80,4 +107,23 @@ class WaitRecord(WaitSummary):
 
 def wait_rows(waits: QuerySet[Wait]) -> QuerySet[Wait]:
     """The same waits with what their records need, in one query."""
-    return waits.select_related("run", "tool_call", "decision")
+    looking = Prefetch("assignments", Assignment.objects.filter(ended_at=None))
+    return waits.select_related("run", "tool_call", "decision").prefetch_related("votes", looking)
+
+
+class BatchAnswer(serializers.Serializer[Answered]):
+    """What came of one item: the state of its wait now, and how many have approved; or why nothing was decided."""
+
+    wait = serializers.UUIDField(source="wait_id")
+    outcome = serializers.ChoiceField(choices=["DECIDED", "VOTED", "REFUSED"])
+    code = serializers.CharField()
+    detail = serializers.CharField()
+
+
+def batch_answer(answered: Answered) -> dict[str, Any]:
+    """What came of one item of a batch, for programs."""
+    outcome = answered.outcome
+    said = {"wait": str(answered.wait_id), "code": "", "detail": ""}
+    if isinstance(outcome, Refused):
+        return {**said, "outcome": "REFUSED", "code": outcome.code, "detail": outcome.sentence}
+    return {**said, "outcome": "DECIDED" if isinstance(outcome, Decided) else "VOTED"}

@@ -1,7 +1,7 @@
 """Template tags of the console: signs, ids, digests, times and untrusted text. /design/ shows each of them."""
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import template
@@ -169,6 +169,24 @@ def trigger_words(trigger: str) -> str:
 def person(label: str) -> SafeString:
     """Who did it, from a stored label: `person:mo` reads `mo`, `worker:3` stays as it is."""
     return text.exact(label.removeprefix("person:"), one_line=True)
+
+
+@register.filter
+def seconds(length: float | None) -> str:
+    """A length in seconds as it is read; a dash where nothing was measured."""
+    return "–" if length is None else times.span(timedelta(seconds=length))
+
+
+@register.filter
+def share(part: int, whole: int) -> str:
+    """A part of a whole in percent; nothing of nothing is not said."""
+    return f"{100 * part / whole:.0f} %" if whole else ""
+
+
+@register.filter
+def is_person(label: str) -> bool:
+    """True for the label of a person, false for that of a clock, a worker or a policy."""
+    return label.startswith("person:")
 
 
 @register.filter

@@ -280,7 +280,8 @@ def control_of(id: UUID) -> ControlRequest:
 
 def open_pause(run: Run) -> ControlRequest | None:
     """The pause that is open on a run, or None."""
-    return ControlRequest.objects.filter(run=run, kind="PAUSE", status__in=OPEN_CONTROL).first()
+    pause = "run_id = %(run)s AND kind = 'PAUSE' AND status = ANY(%(open)s) LIMIT 1"
+    return next(iter(stored_rows(ControlRequest, pause, {"run": run.id, "open": sorted(OPEN_CONTROL)})), None)
 
 
 def latest_stop(run: Run) -> ControlRequest | None:

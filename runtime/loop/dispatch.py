@@ -110,7 +110,7 @@ def _guarded(session: Session, going: Sequence[Going]) -> guards.Failed | None:
     """The first guard that one of the calls does not pass."""
     return _first(
         [
-            guards.approval(session, each.call, each.wait, decider=each.authorised_by)
+            guards.approval(session, each.call, each.wait)
             if each.wait is not None
             else guards.unasked(session, each.call)
             for each in going

@@ -7,7 +7,7 @@ from typing import Any
 
 from approvals.selectors import decision_of, newest_waits
 from approvals.services import arguments_intact
-from approvals.states import WaitStatus
+from approvals.states import DEADLINE, WaitStatus
 from checkpoints.services import head_lock, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
 from receipts.states import CallStatus
@@ -59,7 +59,9 @@ def _is_void(calls: list[Any], approved: list[Asked], refused: list[NotGoing]) -
 
 def _not_going(call: Any, wait: Any) -> NotGoing:
     decision = decision_of(wait)
-    return NotGoing(call, wait, f"by a person: {decision.reason}" if decision else "nobody decided in time")
+    if decision is None:
+        return NotGoing(call, wait, "nobody decided in time")
+    return NotGoing(call, wait, f"by {'its deadline' if decision.actor == DEADLINE else 'a person'}: {decision.reason}")
 
 
 def _go(session: Session, approved: list[Asked], refused: list[NotGoing]) -> bool:

@@ -16,7 +16,8 @@ from django.db import transaction
 from accounts.errors import Refused
 from accounts.states import Actor, Permission
 from approvals.selectors import access_wait
-from approvals.services import Seen, decision_refusal, wait_lock, wait_reject_for_another, waits_supersede
+from approvals.services import Seen, voice_to_decide, wait_locked, wait_reject_for_another, waits_supersede
+from approvals.states import DecisionVerdict
 from checkpoints.errors import Unreadable, unreadable_refusal
 from checkpoints.selectors import Position, lapses_of, load_head
 from checkpoints.services import SaveRefused, head_lock, prepare, proved, saved, snapshot_save
@@ -88,10 +89,10 @@ def _amend(actor: Actor, found: Any, written: Written) -> Amended | Refused:
     run = run_lock(found.run_id)
     head_lock(run.id)
     call = call_lock(found.tool_call_id)
-    wait = wait_lock(found.id)
-    refused = decision_refusal(actor, run, wait, written.seen, reason)
-    if refused is not None:
-        return refused
+    locked = wait_locked(run, found.id)
+    voice = voice_to_decide(actor, locked, DecisionVerdict.REJECT, written.seen, reason)
+    if isinstance(voice, Refused):
+        return voice
     if not can_revise_goal(run.status) or (lease.owner and lease_held(lease)):
         return RunHeldByWorker()
     try:
@@ -102,7 +103,7 @@ def _amend(actor: Actor, found: Any, written: Written) -> Amended | Refused:
     if bound.call is None:
         return _not_another(bound, call)
     fence = lease_pass(run.id, actor.label)
-    wait_reject_for_another(wait, actor=actor, seen=written.seen, reason=reason, fence=fence)
+    wait_reject_for_another(locked, actor=actor, voice=voice, seen=written.seen, reason=reason, fence=fence)
     return _put_in_place(actor, run, position, call, bound.call, reason, fence)
 
 

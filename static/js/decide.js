@@ -1,12 +1,14 @@
 // The gates of a form that decides. `form[data-gates]` holds elements with data-gate: a tick is open when ticked, a text
 // when it says something, a fieldset when one of its radios is chosen, anything else when data-gate-open is not "false".
 // A gate with data-gate-when="id" counts only while the control with that id is chosen. A gate outside the form names it
-// with data-gate-for; one that will not open again says so with data-gate-over. The button marked data-gated stays off,
+// with data-gate-for; one that will not open again says so with data-gate-over; one with data-gate-in opens so many seconds
+// after the page came. The button marked data-gated stays off,
 // and [data-gate-why] says what is missing, until all are open. The server checks the same again.
 (() => {
   function isOpen(gate) {
     const when = gate.dataset.gateWhen;
     if (when && !document.getElementById(when).checked) return true;
+    if (gate.dataset.gateIn) return performance.now() / 1000 >= Number(gate.dataset.gateIn);
     if (gate.type === "checkbox") return gate.checked;
     if (gate.tagName === "FIELDSET") return gate.querySelector("input[type=radio]:checked") !== null;
     if ("value" in gate && gate.tagName !== "LI") return gate.value.trim() !== "";
@@ -50,6 +52,9 @@
     check(event.target);
     if (first.focus) first.focus();
   }, true);
-  document.addEventListener("DOMContentLoaded", checkAll);
+  document.addEventListener("DOMContentLoaded", () => {
+    checkAll();
+    for (const gate of document.querySelectorAll("[data-gate-in]")) setTimeout(checkAll, gate.dataset.gateIn * 1000);
+  });
   document.addEventListener("htmx:afterSwap", checkAll);
 })();

@@ -27,6 +27,13 @@
     next.dispatchEvent(new CustomEvent("row:move", { bubbles: true }));
   }
 
+  function pickCurrent() {
+    const links = rows();
+    const link = links[currentRow(links)];
+    const check = link && link.closest("[data-row]").querySelector(".check");
+    if (check) check.click();
+  }
+
   function openCurrent() {
     const links = rows();
     const link = links[currentRow(links)];
@@ -57,6 +64,7 @@
     const element = find(key);
     if (element) go(element);
     else if (key === "j" || key === "k") move(key === "j" ? 1 : -1);
+    else if (key === "x") pickCurrent();
     else if (key === "Enter" && document.activeElement === document.body) openCurrent();
     else if (key === "g") prefix = "g";
     else return false;

@@ -18,10 +18,18 @@
   }
 
   function take(list, fresh) {
+    const known = new Map(rowsOf(list).map((row) => [row.id, row]));
+    for (const row of rowsOf(fresh)) if (known.has(row.id)) keepPick(known.get(row.id), row);
     Idiomorph.morph(list, fresh, { morphStyle: "outerHTML", ignoreActiveValue: true });
     htmx.process(list);
     document.dispatchEvent(new CustomEvent("list:moved"));
     document.dispatchEvent(new CustomEvent("htmx:afterSwap"));
+  }
+
+  // What was picked stays picked.
+  function keepPick(row, next) {
+    const [now, then] = [row, next].map((one) => one.querySelector(".check"));
+    if (now && then) then.toggleAttribute("checked", now.checked);
   }
 
   // Returns how many rows are new. Rows that both have are morphed where they stand.
@@ -36,6 +44,7 @@
       next.classList.toggle("is-current", current);
       next.toggleAttribute("aria-current", current);
       if (current) next.setAttribute("aria-current", "true");
+      keepPick(row, next);
       Idiomorph.morph(row, next.cloneNode(true), { morphStyle: "outerHTML" });
     }
     return coming.size;

@@ -10,7 +10,7 @@ from django.db import OperationalError, connection, transaction
 from accounts.errors import Refused
 from accounts.selectors import actor_named
 from approvals.models import Decision, Wait
-from approvals.services import Decided, Seen, approval_decide
+from approvals.services import Decided, Seen, Voted, approval_decide
 from approvals.states import DecisionVerdict
 from checkpoints.models import Checkpoint, SaveAttempt
 from checkpoints.selectors import load_head, unknown_saves
@@ -295,7 +295,7 @@ def waiting(worker: Worker) -> Wait:
     return wait
 
 
-def decide(wait: Wait) -> Decided | Refused:
+def decide(wait: Wait) -> Decided | Voted | Refused:
     return approval_decide(
         actor=actor_named(username="ann-north", door="page"),
         wait_id=wait.id,

@@ -12,7 +12,16 @@ from accounts.selectors import actor_named
 from approvals.errors import AlreadyDecided, ArgsChanged, CheckpointDiffers, Expired, StaleRevision
 from approvals.models import Decision, Wait
 from approvals.policies import Demand, Ruling
-from approvals.services import Decided, Seen, approval_decide, wait_consume, wait_expire, waits_cancel, waits_supersede
+from approvals.services import (
+    Decided,
+    Seen,
+    Voted,
+    approval_decide,
+    wait_consume,
+    wait_expire,
+    waits_cancel,
+    waits_supersede,
+)
 from approvals.states import DecisionVerdict, OnDeadline, PolicyOutcome, Risk
 from checkpoints.services import head_lock
 from receipts.services import calls_cancel
@@ -36,7 +45,7 @@ def waiting(worker: Worker, *labels: str) -> list[Wait]:
     return waits
 
 
-def decide(wait: Wait, verdict: str = "APPROVE", seen: Seen | None = None) -> Decided | Refused:
+def decide(wait: Wait, verdict: str = "APPROVE", seen: Seen | None = None) -> Decided | Voted | Refused:
     return approval_decide(
         actor=actor_named(username="ann-north", door="page"),
         wait_id=wait.id,

@@ -9,6 +9,13 @@ from accounts.states import Permission
 OUR_APPS = {"accounts", "runs", "receipts", "checkpoints", "approvals", "runtime", "console"}
 MISSING = UUID(int=0)
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+LIST_AND_ACT = {
+    "api:runs",
+    "api:policies",
+    "api:scopes",
+    "api:endpoints",
+    "api:delegations",
+}  # what GET lists and POST adds to
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,11 @@ UPGRADE = Act(Permission.REVISE, {"reason": " "})
 RELEASE = Act(Permission.RELEASE, {"reason": " "})
 WITHDRAW = Act(Permission.REVISE, {"reason": " "})
 DECIDE = Act(Permission.DECIDE, {"verdict": "APPROVE", **STALE})
+WITHDRAW_VOTE = Act(Permission.READ, {"reason": " "})
+CLAIM = Act(Permission.DECIDE, {})
+ASSIGN = Act(Permission.DECIDE, {"person": "nobody", "reason": " "})
+DELEGATE = Act(Permission.DECIDE, {"taker": "nobody", "ends_at": "2030-01-01T00:00:00Z", "reason": " "})
+END_DELEGATION = Act(Permission.RETAIN, {})
 AMEND = Act(Permission.DECIDE, {"arguments": "{}", **STALE})
 AMEND_BODY = Act(Permission.DECIDE, {"arguments": {}, **STALE})
 RECONCILE = Act(Permission.RECONCILE, {"verdict": "EXECUTED", "evidence": " "})
@@ -68,6 +80,7 @@ ROUTES = {
     "overview": Route("page"),
     "overview-parts": Route("page"),
     "inbox": Route("page"),
+    "inbox-batch": Route("page", act=Act(Permission.DECIDE, {"verdict": "REJECT", "reason": " "})),
     "inbox-count": Route("page"),
     "search": Route("page"),
     "runs": Route("page"),
@@ -90,6 +103,12 @@ ROUTES = {
     "checkpoint": Route("page", "checkpoint"),
     "wait": Route("page", "wait", DECIDE),
     "wait-amend": Route("page", "wait", AMEND),
+    "wait-withdraw": Route("page", "wait", WITHDRAW_VOTE),
+    "wait-look": Route("page", "wait", Act(Permission.DECIDE, {"act": "release"})),
+    "wait-assign": Route("page", "wait", ASSIGN),
+    "delegations": Route("page", act=DELEGATE),
+    "measures": Route("page"),
+    "delegation-end": Route("page", "delegation", END_DELEGATION),
     "call": Route("page", "call", RECONCILE),
     "commitment-withdraw": Route("page", "commitment", WITHDRAW),
     "obligation-release": Route("page", "obligation", RELEASE),
@@ -148,8 +167,16 @@ ROUTES = {
     "api:checkpoint-diff": Route("api", "difference"),
     "api:waits": Route("api"),
     "api:wait": Route("api", "wait"),
+    "api:waits-decide": Route("api", act=Act(Permission.DECIDE, {"verdict": "REJECT", "waits": [], "reason": " "})),
     "api:wait-decide": Route("api", "wait", DECIDE),
     "api:wait-amend": Route("api", "wait", AMEND_BODY),
+    "api:wait-withdraw": Route("api", "wait", WITHDRAW_VOTE),
+    "api:wait-claim": Route("api", "wait", CLAIM),
+    "api:wait-release": Route("api", "wait", CLAIM),
+    "api:wait-assign": Route("api", "wait", ASSIGN),
+    "api:measures": Route("api"),
+    "api:delegations": Route("api", act=DELEGATE),
+    "api:delegation-end": Route("api", "delegation", END_DELEGATION),
     "api:calls": Route("api"),
     "api:call": Route("api", "call"),
     "api:call-reconcile": Route("api", "call", RECONCILE),
@@ -234,6 +261,15 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("waits", "list"): Verb(""),
     ("waits", "show"): Verb("wait"),
     ("waits", "decide"): Verb("wait", _STALE, Permission.DECIDE),
+    ("waits", "withdraw"): Verb("wait", ("--reason", " ")),
+    ("waits", "claim"): Verb("wait", permission=Permission.DECIDE),
+    ("waits", "release"): Verb("wait", permission=Permission.DECIDE),
+    ("waits", "assign"): Verb("wait", ("--to", "nobody", "--reason", " "), Permission.DECIDE),
+    ("delegations", "list"): Verb(""),
+    ("waits", "measures"): Verb(""),
+    ("delegations", "give"): Verb("", ("--to", "nobody", "--until", "2030-01-01", "--reason", " "), Permission.DECIDE),
+    ("delegations", "end"): Verb("delegation", permission=Permission.RETAIN),
+    ("waits", "decide-many"): Verb("", ("--reject", "--items", "[]", "--reason", " "), Permission.DECIDE),
     ("waits", "amend"): Verb("wait", ("--arguments", "{}", *_STALE[1:]), Permission.DECIDE),
     ("calls", "list"): Verb(""),
     ("calls", "show"): Verb("call"),

@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from ipaddress import ip_network
 from typing import Any
 from uuid import UUID
@@ -22,7 +23,7 @@ from django.urls.converters import get_converters
 from accounts.models import Endpoint, User
 from accounts.selectors import actor_named
 from accounts.states import GRANTS, Permission, Role
-from approvals.models import Decision, PolicyActivation, PolicyVersion, Wait
+from approvals.models import Assignment, Decision, Delegation, PolicyActivation, PolicyVersion, Vote, Wait
 from approvals.services import PolicySaved, policy_save
 from checkpoints.models import Checkpoint, Commitment, Intent, Obligation
 from console.asgi import application
@@ -41,7 +42,7 @@ from runtime.services import (
     named_scope,
     scope_stop,
 )
-from tests.doors.routes import METHODS, MISSING, OUR_APPS, ROUTES, SOCKETS, VERBS, Verb
+from tests.doors.routes import LIST_AND_ACT, METHODS, MISSING, OUR_APPS, ROUTES, SOCKETS, VERBS, Verb
 from tests.doors.world import OPERATOR, STRANGER, Doors, manage, person
 
 # ── the walk ──
@@ -126,6 +127,9 @@ class Things:
                     PolicyVersion,
                     PolicyActivation,
                     Decision,
+                    Vote,
+                    Assignment,
+                    Delegation,
                     Contradiction,
                     Reconciliation,
                     ControlRequest,
@@ -180,6 +184,15 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         reason="walked",
     )
     assert isinstance(stopped, ScopeState), stopped
+    Assignment.objects.create(wait=waiting, person="person:somebody", assigned_by="person:somebody")
+    over = Delegation.objects.create(
+        tenant=doors.tenant,
+        giver="person:somebody",
+        taker="person:else",
+        starts_at=datetime(2026, 1, 1, tzinfo=UTC),
+        ends_at=datetime(2026, 1, 2, tzinfo=UTC),
+        reason="away",
+    )
     workspace = workspace_open(tenant_id=doors.tenant.id, title="A long research")
     policy = policy_of_the_tour()
     endpoint = told_no_more()
@@ -202,6 +215,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         "two policies": {"number": policy, "other": policy},
         "scope": {"id": stopped.control_id},
         "endpoint": {"id": endpoint},
+        "delegation": {"id": over.id},
     }
     ids = (
         run,
@@ -215,6 +229,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         workspace.id,
         stopped.control_id,
         endpoint,
+        over.id,
     )
     return Things(named, tuple(str(id) for id in ids))
 
@@ -243,8 +258,7 @@ def may(role: Role, permission: Permission) -> bool:
 def methods(name: str) -> tuple[str, ...]:
     """The methods that mean something on a route."""
     route = ROUTES[name]
-    listed = {"api:runs", "api:policies", "api:scopes", "api:endpoints"}
-    acts_only = route.door == "api" and route.act is not None and name not in listed
+    acts_only = route.door == "api" and route.act is not None and name not in LIST_AND_ACT
     return ("POST",) if acts_only else ("GET", "POST") if route.act else ("GET",)
 
 

@@ -13,7 +13,7 @@ from accounts.selectors import actor_named
 from accounts.services import member_set, tenant_create
 from accounts.states import Actor, Role
 from approvals.models import Wait
-from approvals.services import Decided, Seen, approval_decide
+from approvals.services import Decided, Seen, Voted, approval_decide
 from approvals.states import DecisionVerdict
 from checkpoints.models import Checkpoint, Head
 from checkpoints.selectors import load_head
@@ -109,7 +109,7 @@ class Engine:
 
     def decide(
         self, wait: Wait, verdict: str = "APPROVE", by: str = "ann", seen: Seen | None = None, reason: str = "I read it"
-    ) -> Decided | Refused:
+    ) -> Decided | Voted | Refused:
         """Decide a wait, by default having seen exactly what it is bound to."""
         return approval_decide(
             actor=self.person(by),
@@ -230,6 +230,13 @@ def attempts_of(call: ToolCall) -> list[tuple[int, str | None, str]]:
 def expire_lease(run_id: UUID) -> None:
     """Let the time of a run's lease be over, by the database's clock."""
     sql("UPDATE runs_lease SET expires_at = clock_timestamp() - interval '1 second' WHERE run_id = %s", run_id)
+
+
+def demand(wait: Wait, **demanded: Any) -> Wait:
+    """Have an open wait ask for something else of people, as a policy could when it opened."""
+    changes = ", ".join(f"{column} = %s" for column in demanded) or "id = id"
+    sql_past_triggers(f"UPDATE approvals_wait SET {changes} WHERE id = %s", *demanded.values(), wait.id)
+    return Wait.objects.get(id=wait.id)
 
 
 def pass_deadline(wait: Wait) -> None:

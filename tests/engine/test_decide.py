@@ -14,7 +14,7 @@ from accounts.errors import Invalid, NotAllowed, NotFound, Refused
 from accounts.models import AuditEvent, Tenant
 from approvals.errors import AlreadyDecided, ArgsChanged, Expired, RunStopped, SelfApproval, StaleRevision
 from approvals.models import Decision, Vote, Wait
-from approvals.services import Decided, wait_expire
+from approvals.services import Decided, Voted, wait_expire, wait_found
 from approvals.services import decide as deciding
 from approvals.services import wait as waiting
 from receipts.models import Attempt, ToolCall
@@ -41,7 +41,10 @@ ROUNDS = 20
 FEWER_ROUNDS = 8
 
 
-def assert_one_decision(wait: Wait, outcomes: list[Decided | Refused]) -> Decided:
+Outcome = Decided | Voted | Refused
+
+
+def assert_one_decision(wait: Wait, outcomes: list[Outcome]) -> Decided:
     """One was stored, everybody else was told by whom, what and when; one wakeup; all of it is in the audit."""
     (winner,) = [outcome for outcome in outcomes if isinstance(outcome, Decided)]
     decision = Decision.objects.get(wait=wait)
@@ -91,17 +94,18 @@ def test_thirty_at_once_give_one_decision(engine: Engine, wait: Wait) -> None:
 def test_without_the_locks_both_go_on_and_the_database_refuses_one(
     engine: Engine, wait: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the locks are for: the loser of the race would hear of a broken constraint instead of a decision."""
+    """What the locks are for: the loser of the race would hear of a broken rule of the database instead of a decision."""
     monkeypatch.setattr(deciding, "run_lock", run_now)
-    unlocked = Wait.objects.select_related("tool_call")
-    monkeypatch.setattr(Wait.objects, "select_for_update", lambda **_: unlocked, raising=False)
-    looked = gate_at(monkeypatch, deciding, "_store_decision", parties=2)
-    both = [Aside(partial(engine.decide, wait, "APPROVE", by)) for by in ("ann", "abe")]
-    looked.wait_reached()
-    looked.open()
-    errors = [aside.error() for aside in both]
-    assert len([error for error in errors if isinstance(error, DatabaseError)]) == 1
-    assert Decision.objects.count() == 1
+    monkeypatch.setattr(deciding, "wait_locked", lambda _, wait_id: wait_found(Wait.objects.get(id=wait_id)))
+    gate = gate_at(monkeypatch, deciding, "_store_decision")
+    first = Aside(partial(engine.decide, wait, "APPROVE", "ann"))
+    gate.wait_reached()
+    second = Aside(partial(engine.decide, wait, "APPROVE", "abe"))
+    second.wait_blocked()
+    gate.open()
+    assert isinstance(first.result(), Decided)
+    assert "only while its wait is open" in str(second.error())
+    assert (Decision.objects.count(), Vote.objects.count()) == (1, 1)
 
 
 def test_the_second_waits_for_the_first_and_is_told(

@@ -15,7 +15,7 @@ from django.db import transaction
 
 from accounts.models import Membership
 from approvals.models import Wait
-from approvals.selectors import decision_of, newest_waits
+from approvals.selectors import newest_waits
 from checkpoints.models import SaveAttempt
 from checkpoints.services import head_lock
 from console.records.runs import RunDetail, run_with_parts
@@ -227,11 +227,9 @@ def test_a_guard_says_by_itself_why_it_fails(ground: Ground, case: Case) -> None
     assert session is not None
     call = call_named(ground.run_id, "a")
     wait = newest_waits(call_ids=[call.id])[call.id]
-    decision = decision_of(wait)
-    assert decision is not None
-    assert guards.approval(session, call, wait, decider=decision.actor) is None
+    assert guards.approval(session, call, wait) is None
     case.spoil(ground)
-    failed = guards.approval(session, call, wait, decider=decision.actor)
+    failed = guards.approval(session, call, wait)
     assert failed is not None
     assert (failed.kind, failed.holds, bool(failed.why)) == (case.kind, case.status == "HELD", True)
 

@@ -65,7 +65,7 @@ DO $$ DECLARE plain text; BEGIN
 END $$;
 ALTER TABLE checkpoints_checkpoint DROP CONSTRAINT checkpoint_revision_once CASCADE;
 ALTER TABLE approvals_decision DROP CONSTRAINT approvals_decision_pkey CASCADE;
-ALTER TABLE approvals_vote DROP CONSTRAINT one_vote_per_person;
+DROP INDEX one_vote_per_person, one_vote_per_voice;
 ALTER TABLE runs_budget DROP CONSTRAINT budget_not_negative;
 """
 
@@ -89,6 +89,10 @@ def _instead(answer: Callable[..., Any]) -> Callable[[Any], Any]:
 
 def _nothing(*_: Any, **__: Any) -> None:
     return None
+
+
+def _own_voice(actor: Any, _: Any) -> str:
+    return str(actor.label)
 
 
 def _gives_up(original: Any) -> Any:
@@ -206,11 +210,14 @@ PLANTS = (
     ),
     Plant(
         "unseen", "a decision counts that saw something else", "I2",
-        patches=[("approvals.services.decide._seen_is_bound", _instead(_nothing))], place=Place.WEB,
+        patches=[("approvals.services.checks._seen_is_bound", _instead(_nothing))], place=Place.WEB,
     ),
     Plant(
         "decides-twice", "a second decision counts", "I1",
-        patches=[("approvals.services.decide._still_decidable", _instead(_nothing))], place=Place.WEB,
+        patches=[
+            (f"approvals.services.checks.{name}", _instead(_nothing)) for name in ("still_decidable", "_already_voted")
+        ],
+        place=Place.WEB,
     ),
     Plant(
         "wakes-nobody", "a decision is stored and nothing wakes the run", "I10",
@@ -243,7 +250,7 @@ PLANTS = (
     ),
     Plant(
         "anybody-decides", "who is no approver decides", "I2",
-        patches=[("approvals.services.decide._may_decide", _instead(_nothing))], place=Place.WEB,
+        patches=[("approvals.services.checks.voice_for", _instead(_own_voice))], place=Place.WEB,
     ),
     Plant(
         "stale-receipt", "a receipt is shown as it once was", "I11",

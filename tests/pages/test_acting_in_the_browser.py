@@ -8,6 +8,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from accounts.models import Tenant
 from accounts.services import member_set
+from approvals.models import Vote
+from tests.engine.engine import demand
 from tests.pages.conftest import ALL, Member
 from tests.pages.driven import Outside, person, told
 from tests.services import Services
@@ -30,10 +32,10 @@ def site(services: Services, told_database: str, outside: Outside, ben: Member, 
         stack.close()
 
 
-def signed_in(browser: Browser, site: str, *, script: bool = True) -> Page:
+def signed_in(browser: Browser, site: str, *, script: bool = True, name: str = "ann.moreau") -> Page:
     page = browser.new_context(java_script_enabled=script).new_page()
     page.goto(f"{site}sign-in/")
-    page.get_by_label("Name").fill("ann.moreau")
+    page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
     return page
@@ -65,6 +67,47 @@ def test_what_another_person_decides_turns_the_forms_off_and_keeps_what_was_type
     expect(page.locator("#off-a")).to_have_text("Off: this wait is closed.")
     expect(page.locator("#off-r")).to_have_text("Off: this wait is closed.")
     expect(page.locator("#why-a")).to_have_value("My long reason.")
+    page.context.close()
+
+
+def test_two_people_in_two_browsers_approve_one_call(browser: Browser, site: str) -> None:
+    """The first sees that another one is needed, the second that theirs is the last; then it is decided for both."""
+    run = told("waiting")
+    wait = demand(run.wait, quorum=2, dwell_seconds=1)
+    tenant = Tenant.objects.get(slug="funds")
+    member_set(tenant=tenant, username="ben.diaz", password=PASSWORD, roles=ALL)
+    first, second = signed_in(browser, site), signed_in(browser, site, name="ben.diaz")
+    for page in (first, second):
+        page.goto(f"{site}waits/{wait.id}/")
+        expect(page.locator("#wait-facts")).to_contain_text("Quorum: 0 of 2")
+    first.get_by_role("button", name="I look at it").click()
+    first.locator("#why-a").fill("Numbers match.")
+    expect(first.locator("#off-a")).to_be_hidden()
+    first.get_by_role("button", name="Approve this call").click()
+    expect(first.locator("#wait-facts")).to_contain_text("It waits for another person: 1 of 2.")
+    second.evaluate(f"document.body.dispatchEvent(new CustomEvent('live:run-{run.id}'))")
+    expect(second.locator("#wait-facts")).to_contain_text("Quorum: 1 of 2")
+    expect(second.locator("#wait-facts")).to_contain_text("ann.moreau")
+    second.locator("#why-a").fill("I have read it too.")
+    second.get_by_role("button", name="Approve this call").click()
+    expect(second.locator("#wait-live .notice h2")).to_contain_text("ben.diaz approved this call")
+    assert {vote.actor for vote in Vote.objects.filter(wait=wait)} == {"person:ann.moreau", "person:ben.diaz"}
+    for page in (first, second):
+        page.context.close()
+
+
+def test_picked_waits_are_gone_through_and_rejected_together(browser: Browser, site: str) -> None:
+    page = signed_in(browser, site)
+    page.goto(f"{site}inbox/?kind=approvals")
+    bar = page.locator("#picked")
+    expect(bar).to_be_hidden()
+    page.keyboard.press("x")
+    expect(bar).to_be_visible()
+    page.get_by_role("button", name="Go through them…").click()
+    expect(page.locator("h1")).to_have_text("1 picked")
+    page.locator("#why-r").fill("Not this week.")
+    page.get_by_role("button", name="Reject 1").click()
+    expect(page.locator("main .notice h2")).to_have_text("1 stored, 0 refused.")
     page.context.close()
 
 

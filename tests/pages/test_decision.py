@@ -181,7 +181,7 @@ def test_approve_needs_a_mark_for_each_odd_argument(ann: Member) -> None:
     run = ready(a=ALDER.replace("NORTHWIND GRID CO", HOSTILE))
     wait = run.wait
     html = refused(ann, wait, 400, **form(wait, "APPROVE", "I looked."))
-    assert "NOT_MARKED_AS_SEEN" in html
+    assert "INCOMPLETE_VIEW" in html
     assert ">I looked.</textarea>" in html
     assert 'name="marked" value="0"' in html
     html = refused(ann, wait, 400, **form(wait, "APPROVE", "", marked=["0"]))
@@ -276,7 +276,7 @@ def test_arguments_that_were_changed_in_the_store_can_only_be_rejected(ann: Memb
     with connection.cursor() as cursor:
         cursor.execute("UPDATE receipts_toolcall SET args = args || '\\x00' WHERE id = %s", [run.publishing.id])
     assert "The stored arguments can't be read." in words(ann.get(url(wait)))
-    assert "NOT_SHOWN_IN_FULL" in refused(ann, wait, 409, **form(wait, "APPROVE"))
+    assert "ARGS_CHANGED" in refused(ann, wait, 409, **form(wait, "APPROVE"))
 
 
 # ── who may ──────────────────────────────────────────────────────────────────

@@ -19,7 +19,7 @@ from accounts.selectors import actor_named
 from accounts.services import member_set, tenant_create
 from accounts.states import Actor, Role
 from approvals.models import Wait
-from approvals.services import Decided, Seen, approval_decide
+from approvals.services import Decided, Seen, Voted, approval_decide
 from approvals.states import DecisionVerdict
 from receipts.models import ToolCall
 from receipts.states import FollowUp, Verdict
@@ -191,7 +191,7 @@ class World:
 
     def decide(
         self, wait: Wait, verdict: str = "APPROVE", *, by: str = APPROVER, seen: Seen | None = None
-    ) -> Decided | Refused:
+    ) -> Decided | Voted | Refused:
         """Decide a wait with what it is bound to, or with what was `seen`."""
         seen = seen or Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
         return approval_decide(

@@ -1,17 +1,31 @@
-"""`manage.py waits`: what waits for a person, the decision, and another call in the place of one."""
+"""`manage.py waits`: what waits for a person, who looks, votes and the decision, and another call in the place of one."""
 
+import sys
 from argparse import ArgumentParser
 from typing import Any, ClassVar
 from uuid import UUID
 
 from accounts.errors import Refused
+from accounts.services import actor_confirm
+from approvals.reports import measures_of
 from approvals.selectors import access_wait, waits_visible
-from approvals.services import Seen, approval_decide
+from approvals.services import (
+    Item,
+    Seen,
+    approval_decide,
+    approvals_decide,
+    vote_withdraw,
+    wait_assign,
+    wait_claim,
+    wait_looked,
+    wait_release,
+)
 from approvals.states import DecisionVerdict, WaitStatus
 from console.management.noun import Asked, Noun, Shown, Usage, clock, document, facts, table
 from console.records import records_of
 from console.records.calls import CallDetail, call_with_parts
-from console.records.waits import WaitRecord, wait_rows
+from console.records.measures import MeasuresRecord
+from console.records.waits import WaitRecord, batch_answer, wait_rows
 from receipts.selectors import access_call
 from runs.canonical import NotCanonical, parse
 from runtime.services import Written, call_amend
@@ -35,6 +49,36 @@ class Command(Noun):
         verdict.add_argument("--approve", dest="verdict", action="store_const", const=DecisionVerdict.APPROVE)
         verdict.add_argument("--reject", dest="verdict", action="store_const", const=DecisionVerdict.REJECT)
         _add_seen(deciding)
+        deciding.add_argument(
+            "--not-shown", action="append", default=[], metavar="PATH", help="an argument that you could not see whole"
+        )
+        deciding.add_argument(
+            "--password-stdin", action="store_true", help="read your password from stdin, for a wait that asks for it"
+        )
+        measuring = self.verb("measures", self.measures, "How the team decides: how fast, how often yes, what ran out.")
+        measuring.add_argument("--days", type=int, default=30, help="over how many days (%(default)s)")
+        many = self.verb(
+            "decide-many", self.decide_many, "Decide several, each by itself, with one verdict and one reason."
+        )
+        one_of = many.add_mutually_exclusive_group(required=True)
+        one_of.add_argument("--approve", dest="verdict", action="store_const", const=DecisionVerdict.APPROVE)
+        one_of.add_argument("--reject", dest="verdict", action="store_const", const=DecisionVerdict.REJECT)
+        many.add_argument(
+            "--items",
+            required=True,
+            metavar="JSON",
+            help="what `waits list --json` gave you and you saw; - reads stdin",
+        )
+        many.add_argument("--reason", required=True, help="why, in words, for each")
+        withdrawing = self.verb("withdraw", self.withdraw, "Take your own vote back, while nothing is decided.")
+        withdrawing.add_argument("id", type=UUID)
+        withdrawing.add_argument("--reason", required=True, help="why, in words")
+        self.verb("claim", self.claim, "Say that you look at it.").add_argument("id", type=UUID)
+        self.verb("release", self.release, "Say that you do not look at it any more.").add_argument("id", type=UUID)
+        assigning = self.verb("assign", self.assign, "Give it to a person who may decide.")
+        assigning.add_argument("id", type=UUID)
+        assigning.add_argument("--to", required=True, metavar="USERNAME", help="to whom")
+        assigning.add_argument("--reason", required=True, help="why, in words")
         amending = self.verb("amend", self.amend, "Reject a call and put one with other arguments in its place.")
         amending.add_argument("id", type=UUID)
         amending.add_argument(
@@ -54,6 +98,8 @@ class Command(Noun):
 
     def show(self, asked: Asked) -> Shown:
         record = WaitRecord(access_wait(actor=asked.actor, id=asked["id"])).data
+        if record["arguments"] is not None:
+            wait_looked(actor=asked.actor, wait_id=asked["id"])
         return Shown(record, _text(record))
 
     def amend(self, asked: Asked) -> Shown | Refused:
@@ -67,13 +113,59 @@ class Command(Noun):
         return Shown(record, facts({**said, "revision": outcome.revision}))
 
     def decide(self, asked: Asked) -> Shown | Refused:
+        actor = asked.actor
+        if asked["password_stdin"]:
+            confirmed = actor_confirm(actor=actor, password=sys.stdin.readline().rstrip("\n"))
+            if isinstance(confirmed, Refused):
+                return confirmed
+            actor = confirmed
         outcome = approval_decide(
-            actor=asked.actor,
+            actor=actor,
             wait_id=asked["id"],
             verdict=asked["verdict"],
-            seen=Seen(asked["revision"], asked["digest"], asked["args_digest"]),
+            seen=Seen(asked["revision"], asked["digest"], asked["args_digest"], tuple(asked["not_shown"])),
             reason=asked["reason"],
         )
+        return self._after(outcome, asked)
+
+    def decide_many(self, asked: Asked) -> Shown | Refused:
+        text = sys.stdin.read() if asked["items"] == "-" else asked["items"]
+        outcome = approvals_decide(
+            actor=asked.actor, items=_items(text), verdict=asked["verdict"], reason=asked["reason"]
+        )
+        if isinstance(outcome, Refused):
+            return outcome
+        records = [batch_answer(each) for each in outcome]
+        rows = [(each["wait"], each["outcome"], each["code"], each["detail"]) for each in records]
+        return Shown(records, table(("WAIT", "OUTCOME", "CODE", "WHY"), rows, "Nothing was named."))
+
+    def measures(self, asked: Asked) -> Shown:
+        record = MeasuresRecord(measures_of(actor=asked.actor, days=asked["days"])).data
+        people = [tuple(one.values()) for one in record["people"]]
+        tools = [tuple(one.values()) for one in record["tools"]]
+        heads = ("PERSON", "VOTES", "APPROVED", "WITHDRAWN", "WITHIN 3 S", "MEDIAN S")
+        parts = [
+            facts({name.replace("_", " "): value for name, value in record["totals"].items()}),
+            table(heads, people, "Nobody has voted."),
+            table(("TOOL", "OPENED", "DECIDED", "APPROVED", "EXPIRED", "MEDIAN S"), tools, "Nothing waited."),
+        ]
+        return Shown(record, "\n\n".join(parts))
+
+    def withdraw(self, asked: Asked) -> Shown | Refused:
+        return self._after(vote_withdraw(actor=asked.actor, wait_id=asked["id"], reason=asked["reason"]), asked)
+
+    def claim(self, asked: Asked) -> Shown | Refused:
+        return self._after(wait_claim(actor=asked.actor, wait_id=asked["id"]), asked)
+
+    def release(self, asked: Asked) -> Shown | Refused:
+        return self._after(wait_release(actor=asked.actor, wait_id=asked["id"]), asked)
+
+    def assign(self, asked: Asked) -> Shown | Refused:
+        outcome = wait_assign(actor=asked.actor, wait_id=asked["id"], person=asked["to"], reason=asked["reason"])
+        return self._after(outcome, asked)
+
+    def _after(self, outcome: object, asked: Asked) -> Shown | Refused:
+        """The wait as it is after an act on it, or why it was refused."""
         return outcome if isinstance(outcome, Refused) else self.show(asked)
 
 
@@ -83,6 +175,18 @@ def _add_seen(parser: ArgumentParser) -> None:
     parser.add_argument("--digest", required=True, help="the checkpoint's digest that you saw")
     parser.add_argument("--args-digest", required=True, help="the arguments' digest that you saw")
     parser.add_argument("--reason", required=True, help="why, in words")
+
+
+def _items(text: str) -> list[Item]:
+    """The waits that a JSON list names, each with what was shown of it."""
+    try:
+        said = parse(text)
+    except NotCanonical as error:
+        raise Usage(f"--items can't be used: {error}.") from error
+    try:
+        return [Item(UUID(w["id"]), Seen(int(w["revision"]), str(w["digest"]), str(w["args_digest"]))) for w in said]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Usage("--items has to be a list of objects with id, revision, digest and args_digest.") from error
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -100,10 +204,17 @@ def _text(wait: dict[str, Any]) -> str:
     said = (
         f"{decision['verdict']} by {decision['by']}, {clock(decision['at'])}: {decision['reason']}" if decision else ""
     )
+    votes = [
+        f"{vote['verdict']} by {vote['by']}, {clock(vote['at'])}"
+        + (f", withdrawn {clock(vote['withdrawn_at'])}: {vote['withdrawn_because']}" if vote["withdrawn_at"] else "")
+        for vote in wait["votes"]
+    ]
     return facts(
         {
             "wait": wait["id"],
             "status": wait["status"],
+            "looked at by": wait["looked_at_by"],
+            "votes": "\n".join(votes),
             "decision": said,
             "closed": f"{clock(wait['closed_at'])} {wait['closed_because']}" if wait["closed_at"] else "",
             "run": f"{wait['run']} {wait['run_title']}",
@@ -114,7 +225,8 @@ def _text(wait: dict[str, Any]) -> str:
             if wait["arguments"] is None
             else document(wait["arguments"]),
             "why": wait["why"],
-            "needs": wait["required_role"],
+            "needs": f"{wait['quorum']} × {wait['required_role']}"
+            + (f" in the group {wait['required_group']}" if wait["required_group"] else ""),
             "decide before": clock(wait["deadline"]),
             "revision": wait["revision"],
             "digest": wait["digest"],

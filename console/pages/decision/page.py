@@ -11,11 +11,13 @@ from django.shortcuts import redirect
 from django.utils.html import format_html
 
 from accounts.errors import Refused
+from accounts.selectors import CONFIRMED
+from accounts.services import actor_confirm
 from accounts.states import Actor
 from approvals.models import Wait
 from approvals.selectors import access_wait
-from approvals.services import Decided, Seen, approval_decide
-from approvals.states import DecisionVerdict, can_decide
+from approvals.services import Decided, Seen, Voted, approval_decide, wait_looked
+from approvals.states import DecisionVerdict
 from checkpoints.selectors import commitments_of
 from console.pages.arguments import ArgumentRow
 from console.pages.decision.evidence import contract_of, facts_of, last_like, model_words, report_preview
@@ -33,19 +35,6 @@ PANELS = {
     "wait-gates": "pages/decision/gates.html",
 }
 OUT_OF_DATE = frozenset({"STALE_REVISION", "ARGS_CHANGED"})
-
-
-class NotShownInFull(Refused):
-    """Nothing was decided. The stored arguments can't be read, so nobody can approve them; they can be rejected."""
-
-    code = "NOT_SHOWN_IN_FULL"
-
-
-class NotMarkedAsSeen(Refused):
-    """Nothing was decided. Approve needs a mark that the odd characters were seen in: {paths}."""
-
-    code = "NOT_MARKED_AS_SEEN"
-    status = 400
 
 
 class UnknownVerdict(Refused):
@@ -88,15 +77,18 @@ def wait_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     wait = access_wait(actor=actor, id=id)
     arguments = stored_arguments(wait.tool_call)
     typed, refused = _typed(request), None
+    whole = not panel_asked(request, PANELS)
     if request.method == "POST":
-        outcome = _decide(actor, wait, typed, arguments)
-        if isinstance(outcome, Decided):
+        outcome = _decide_confirmed(request, actor, wait, typed, arguments)
+        if not isinstance(outcome, Refused):
             return redirect(wait_url(wait))
         refused = outcome
         wait = access_wait(actor=actor, id=id)
+    elif whole and arguments is not None and request.method == "GET":
+        wait_looked(actor=actor, wait_id=wait.id)
     state = WaitState(wait, actor)
     context = _state_context(state, typed, refused)
-    if not panel_asked(request, PANELS):
+    if whole:
         context |= _evidence_context(state, arguments, typed)
     return respond(request, actor, "pages/decision/page.html", context, PANELS, refused.status if refused else 200)
 
@@ -113,23 +105,36 @@ def _typed(request: HttpRequest) -> Typed:
     return Typed(sent.get("verdict", ""), reason, seen, frozenset(sent.getlist("marked")))
 
 
-def _decide(actor: Actor, wait: Wait, typed: Typed, arguments: Stored | None) -> Decided | Refused:
-    """Ask the service, after the gates that belong to the page: approving needs all that was to be seen."""
+def _decide_confirmed(
+    request: HttpRequest, actor: Actor, wait: Wait, typed: Typed, arguments: Stored | None
+) -> Decided | Voted | Refused:
+    """Decide, with the password that was given in the form where one was asked for; the session keeps when that was."""
+    password = request.POST.get("password", "")
+    if not password or not wait.step_up:
+        return _decide(actor, wait, typed, arguments)
+    confirmed = actor_confirm(actor=actor, password=password)
+    if isinstance(confirmed, Refused):
+        return confirmed
+    if confirmed.confirmed_at is not None:
+        request.session[CONFIRMED] = confirmed.confirmed_at.isoformat()
+    return _decide(confirmed, wait, typed, arguments)
+
+
+def _decide(actor: Actor, wait: Wait, typed: Typed, arguments: Stored | None) -> Decided | Voted | Refused:
+    """Ask the service, and say to it what this page did not show whole, or what was not marked as seen on it."""
     if typed.verdict not in set(DecisionVerdict):
         return UnknownVerdict()
-    verdict = DecisionVerdict(typed.verdict)
-    if verdict == DecisionVerdict.APPROVE and can_decide(wait.status):
-        gate = _gate(arguments, typed)
-        if gate is not None:
-            return gate
-    return approval_decide(actor=actor, wait_id=wait.id, verdict=verdict, seen=typed.seen, reason=typed.reason)
+    seen = replace(typed.seen, not_shown=_not_shown(arguments, typed))
+    return approval_decide(
+        actor=actor, wait_id=wait.id, verdict=DecisionVerdict(typed.verdict), seen=seen, reason=typed.reason
+    )
 
 
-def _gate(arguments: Stored | None, typed: Typed) -> Refused | None:
+def _not_shown(arguments: Stored | None, typed: Typed) -> tuple[str, ...]:
+    """The paths of the arguments that can't be read, or hold odd characters that nobody has marked as seen."""
     if arguments is None:
-        return NotShownInFull()
-    missing = [odd.row.path for odd in _odd_rows(arguments, typed) if not odd.marked]
-    return NotMarkedAsSeen({"paths": ", ".join(missing)}) if missing else None
+        return ("$",)
+    return tuple(odd.row.path for odd in _odd_rows(arguments, typed) if not odd.marked)
 
 
 def _odd_rows(arguments: Stored | None, typed: Typed) -> list[OddRow]:

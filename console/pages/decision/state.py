@@ -9,12 +9,13 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from accounts.models import Tenant
-from accounts.states import Actor, Permission
-from approvals.models import Decision, Wait
-from approvals.selectors import decision_of, newest_wait
-from approvals.services import Seen
-from approvals.states import DecisionVerdict, WaitStatus, can_decide
+from accounts.errors import Refused
+from accounts.states import Actor
+from approvals.errors import NotAsked, SelfApproval, SelfWritten
+from approvals.models import Assignment, Decision, Vote, Wait
+from approvals.selectors import all_votes_of, assignment_of, decision_of, newest_wait
+from approvals.services import Locked, Seen, asked, dwell_left, is_confirmed, voice_for, wait_found
+from approvals.states import DEADLINE, DecisionVerdict, WaitStatus, can_decide
 from checkpoints.models import Checkpoint, Head, Intent, Lapse
 from checkpoints.selectors import head_of
 from console.pages.notice import Notice
@@ -91,14 +92,88 @@ class WaitState:
         return (self.head.revision, self.head.digest) == bound
 
     @cached_property
+    def found(self) -> Locked:
+        return wait_found(self.wait)
+
+    @cached_property
+    def voice(self) -> str | Refused:
+        """The label of the person with whose authority whoever looks may decide, or why there is none."""
+        return voice_for(self.actor, self.found)
+
+    @cached_property
+    def votes(self) -> list[Vote]:
+        """Every vote, withdrawn ones too."""
+        return all_votes_of(self.wait.id)
+
+    @property
+    def mine(self) -> Vote | None:
+        """The vote of whoever looks, while it stands."""
+        return next((vote for vote in self.found.votes if vote.actor == self.actor.label), None)
+
+    @property
+    def given(self) -> int:
+        """How many approve so far."""
+        return self.found.approvals
+
+    @property
+    def missing(self) -> int:
+        return max(self.wait.quorum - self.given, 0)
+
+    @property
+    def decides_by_approving(self) -> bool:
+        """True if one approval more meets the quorum."""
+        return self.missing <= 1
+
+    @property
+    def asked(self) -> str:
+        """Whom the wait asks, in words."""
+        return asked(self.wait)
+
+    @cached_property
+    def looking(self) -> Assignment | None:
+        return assignment_of(self.wait.id)
+
+    @property
+    def looks_myself(self) -> bool:
+        return self.looking is not None and self.looking.person == self.actor.label
+
+    @property
+    def stands_in_for(self) -> str:
+        """The label of who has whoever looks decide in their place; empty for one who decides for themselves."""
+        return self.voice if isinstance(self.voice, str) and self.voice != self.actor.label else ""
+
+    @cached_property
+    def dwell_left(self) -> int:
+        """Seconds until whoever looks will have looked for as long as the wait asks."""
+        return dwell_left(self.actor, self.wait)
+
+    @property
+    def asks_password(self) -> bool:
+        """True if an approval needs the password of whoever looks, which they have not given lately."""
+        return not is_confirmed(self.actor, self.found)
+
+    @cached_property
     def not_yours(self) -> str:
-        """Why this person may not decide, or an empty text. The service decides again."""
-        if not self.actor.may(Permission.DECIDE):
+        """Why this person may not decide now, or an empty text. The service decides again."""
+        if isinstance(self.voice, SelfApproval):
+            return self._by_themselves(self.voice)
+        if isinstance(self.voice, NotAsked):
+            return f"This wait asks for {self.asked}, and you are none."
+        if isinstance(self.voice, Refused):
             return "Deciding needs the role approver, which you do not have in this tenant."
-        own = self.wait.run.created_by == self.actor.label
-        if own and not Tenant.objects.get(id=self.wait.tenant_id).self_approval:
-            return "You started this run, and this tenant does not let the starter decide."
+        mine = self.mine
+        if mine is not None:
+            return f"You have approved. It waits for another person: {self.given} of {self.wait.quorum}."
+        if any(vote.voice == self.voice for vote in self.found.votes):
+            return "Somebody has voted with the authority that you would use."
         return ""
+
+    def _by_themselves(self, refused: SelfApproval) -> str:
+        did, who = (
+            ("wrote this call", "author") if isinstance(refused, SelfWritten) else ("started this run", "starter")
+        )
+        where = "tenant" if self.wait.starter_may_decide else "wait"
+        return f"You {did}, and this {where} does not let the {who} decide."
 
     @property
     def may_decide(self) -> bool:
@@ -135,7 +210,8 @@ def closed_notice(state: WaitState) -> Notice | None:
 def _decided(decision: Decision) -> Notice:
     approved = decision.verdict == DecisionVerdict.APPROVE
     said = "approved" if approved else "rejected"
-    title = format_html("{} {} this call, {}.", person(decision.actor), said, when(decision.at))
+    by = "Its deadline" if decision.actor == DEADLINE else person(decision.actor)
+    title = format_html("{} {} this call, {}.", by, said, when(decision.at))
     return Notice("clear" if approved else "neutral", title, format_html("“{}”", exact(decision.reason)))
 
 

@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from accounts.states import Actor, Permission
 from approvals.models import Wait
 from approvals.selectors import waits_visible
-from approvals.states import WaitStatus
+from approvals.states import Risk, WaitStatus
 from console.pages import signs, words
 from console.pages.titles import call_title, publications_of
 from receipts.models import Attempt, Contradiction, Reconciliation, ToolCall
@@ -66,6 +66,7 @@ class Item:
     deadline: datetime | None
     url_name: str
     weight: int
+    risk: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ def open_flags(actor: Actor) -> QuerySet[Contradiction]:
 def open_waits(actor: Actor) -> QuerySet[Wait]:
     """Open waits, the one that runs out first in front."""
     waits = waits_visible(actor).filter(status=WaitStatus.OPEN).select_related("run", "tool_call")
+    waits = waits.prefetch_related("votes", "assignments")
     return waits.defer("tool_call__args").order_by("deadline", "id")
 
 
@@ -116,7 +118,7 @@ def held_runs(actor: Actor) -> QuerySet[Run]:
 
 
 def inbox_groups(actor: Actor, now: datetime, kind: str = "") -> list[Group]:
-    """Items in rank: unknown first, then what runs out soon, then held runs, then the rest. `kind` keeps one kind."""
+    """Items in rank: unknown first, then high risk, then what runs out soon, then held runs, then the rest by how grave it is. `kind` keeps one kind."""
     calls = list(unknown_calls(actor)[:KIND_LIMIT]) if kind in ("", "unknown") else []
     raised = list(open_flags(actor)[:KIND_LIMIT]) if kind in ("", "flags") else []
     asked = list(open_waits(actor)[:KIND_LIMIT]) if kind in ("", "approvals") else []
@@ -127,14 +129,20 @@ def inbox_groups(actor: Actor, now: datetime, kind: str = "") -> list[Group]:
     waits = [_wait_item(wait, call_title(wait.tool_call, made.get(wait.tool_call_id))) for wait in asked]
     held = [_held_item(run) for run in held_runs(actor)[:KIND_LIMIT]] if kind in ("", "held") else []
     waits.sort(key=lambda item: (item.deadline or now, -item.weight))
-    soon = [item for item in waits if item.deadline and item.deadline <= now + SOON]
-    later = [item for item in waits if item not in soon]
+    grave = [item for item in waits if item.risk == Risk.HIGH]
+    rest = [item for item in waits if item.risk != Risk.HIGH]
+    soon = [item for item in rest if item.deadline and item.deadline <= now + SOON]
+    later = [item for item in rest if item not in soon]
+    later.sort(
+        key=lambda item: (item.risk == Risk.LOW, -item.weight)
+    )  # so that no flood of trivial ones hides a grave one
     groups = [
         Group("Said otherwise", "evidence against what was accepted", flags),
         Group("Outcome unknown", "may have happened, will not repeat", unknown),
+        Group("High risk", "look at these first", grave),
         Group("Due within 30 minutes", "time left, then rejected", soon),
         Group("Held runs", "no deadline, nothing moves", held),
-        Group("Later" if flags or unknown or soon or held else "Approvals", "time left, then rejected", later),
+        Group("Later" if flags or unknown or grave or soon or held else "Approvals", "time left, then rejected", later),
     ]
     return [group for group in groups if group.items]
 
@@ -188,7 +196,7 @@ def _wait_item(wait: Wait, title: str) -> Item:
         id=wait.id,
         title=title,
         run_title=wait.run.title,
-        about=f"{wait.tool_call.effect_class} · revision {wait.checkpoint_revision} · needs one {wait.required_role}",
+        about=_asked(wait),
         lamp=sign.lamp,
         icon=sign.icon,
         word="Approval",
@@ -196,7 +204,19 @@ def _wait_item(wait: Wait, title: str) -> Item:
         deadline=wait.deadline,
         url_name="wait",
         weight=signs.EFFECT[wait.tool_call.effect_class].step,
+        risk=wait.risk,
     )
+
+
+def _asked(wait: Wait) -> str:
+    """What a wait asks for, how far it is, and who looks."""
+    needs = f"needs one {wait.required_role}"
+    if wait.quorum > 1:
+        given = sum(vote.verdict == "APPROVE" and vote.withdrawn_at is None for vote in wait.votes.all())
+        needs = f"{given} of {wait.quorum} have approved"
+    looking = next((one.person.partition(":")[2] for one in wait.assignments.all() if one.ended_at is None), "")
+    said = [wait.tool_call.effect_class, f"revision {wait.checkpoint_revision}", needs]
+    return " · ".join([*said, f"{looking} looks at it"] if looking else said)
 
 
 def _held_item(run: Run) -> Item:

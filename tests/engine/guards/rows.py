@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from accounts.keys import new_id
-from approvals.models import Decision, Wait
+from approvals.models import Decision, Vote, Wait
 from checkpoints.models import Checkpoint, Commitment, Head, Lapse, Obligation
 from receipts.models import Contradiction, Publication, ReportVersion, ToolCall
 from runs.models import ControlRequest, MemoryItem, Run, Thread, Workspace, WorkspaceProgress
@@ -100,16 +100,18 @@ class Told:
         return made(Wait, **(usual | differently))
 
     def decide(self, wait: Wait, verdict: str) -> Decision:
-        """The decision of a wait, on exactly what it is bound to."""
-        return Decision.objects.create(
-            wait=wait,
-            verdict=verdict,
-            seen_revision=wait.checkpoint_revision,
-            seen_digest=wait.checkpoint_digest,
-            seen_args_digest=wait.args_digest,
-            reason="as shown",
-            actor="person:ada",
-        )
+        """The decision of an open wait, on exactly what it is bound to, with the vote that it rests on."""
+        said: dict[str, Any] = {
+            "wait": wait,
+            "verdict": verdict,
+            "seen_revision": wait.checkpoint_revision,
+            "seen_digest": wait.checkpoint_digest,
+            "seen_args_digest": wait.args_digest,
+            "reason": "as shown",
+            "actor": "person:ada",
+        }
+        Vote.objects.create(voice="person:ada", **said)
+        return Decision.objects.create(**said)
 
     def another_publication(self, status: str) -> Publication:
         """A publication of the run's newest report version in a state."""

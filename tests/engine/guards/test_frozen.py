@@ -15,7 +15,6 @@ APPEND_ONLY = {
     "accounts_auditevent",
     "approvals_decision",
     "approvals_policydecision",
-    "approvals_vote",
     "checkpoints_intent",
     "receipts_effect",
     "receipts_proposal",
@@ -34,6 +33,7 @@ APPEND_ONLY = {
 NEVER_DELETED = {
     "accounts_audithead",
     "accounts_datakey",
+    "approvals_vote",
     "approvals_wait",
     "checkpoints_checkpoint",
     "checkpoints_head",
@@ -131,7 +131,7 @@ def test_the_identity_of_a_call_is_frozen(told: Told) -> None:
 
 def test_the_binding_of_a_wait_is_frozen(told: Told) -> None:
     binding = {"run_id", "tool_call_id", "checkpoint_revision", "checkpoint_digest", "args_digest", "tool_hash"}
-    binding |= {"policy_version", "policy_rule", *DEMANDED}
+    binding |= {"policy_version", "policy_rule", "remind_at", "escalate_at", *DEMANDED}
     assert_frozen("approvals_wait", binding, f"tool_call_id = '{told.call.id}' AND status = 'CONSUMED'")
 
 

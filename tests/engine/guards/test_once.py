@@ -31,7 +31,6 @@ def copied(table: str, where: str, **differently: str) -> str:
     ("table", "constraint", "differently"),
     [
         ("approvals_decision", "approvals_decision_pkey", {}),
-        ("approvals_vote", "one_vote_per_person", {}),
         ("receipts_result", "receipts_result_pkey", {}),
         ("receipts_effect", "receipts_effect_tool_call_id", {"idempotency_key": f"'{DIGEST}'"}),
         ("receipts_reconciliation", "one_final_verdict_per_attempt", {"verdict": "'NOT_EXECUTED'"}),
@@ -187,7 +186,7 @@ def test_what_was_seen_is_what_is_bound(
         "seen_digest": wait.checkpoint_digest,
         "seen_args_digest": wait.args_digest,
     }
-    rest = {"wait": wait, "verdict": "APPROVE", "reason": "x", "actor": "person:x"}
+    rest = {"wait": wait, "verdict": "REJECT", "reason": "x", "actor": "system:x"}
     refused_in("seen_args_digest_fk", lambda: model.objects.create(**(shown | differently | rest)))
     model.objects.create(**(shown | rest))
     connection.check_constraints()

@@ -1,0 +1,129 @@
+"""What people said about a wait, and the one decision that comes of it."""
+
+from typing import ClassVar
+
+import pgtrigger
+from django.db import models
+from django.db.models import Q
+
+from accounts.keys import new_id
+from accounts.models import ClockTimestamp, append_only, no_delete, no_truncate, one_of, starts_without
+from approvals.models.wait import Wait
+from approvals.states import DecisionVerdict
+
+
+class Vote(models.Model):
+    """What one person said about one wait, with exactly what they were shown. Stays as evidence, withdrawn or not.
+
+    `voice` is the person whose authority it has: their own, or that of whoever has them decide meanwhile. Four eyes are two
+    people and two voices.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    wait = models.ForeignKey(Wait, on_delete=models.PROTECT, related_name="votes")
+    actor = models.CharField(max_length=200)
+    voice = models.CharField(max_length=200)
+    verdict = models.CharField(max_length=8)
+    seen_revision = models.IntegerField()
+    seen_digest = models.CharField(max_length=64)
+    seen_args_digest = models.CharField(max_length=64)
+    reason = models.TextField()
+    at = models.DateTimeField(db_default=ClockTimestamp())
+    withdrawn_at = models.DateTimeField(null=True)
+    withdrawal_reason = models.TextField(db_default="")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["wait", "actor"], condition=Q(withdrawn_at=None), name="one_vote_per_person"
+            ),
+            models.UniqueConstraint(
+                fields=["wait", "voice"], condition=Q(withdrawn_at=None), name="one_vote_per_voice"
+            ),
+            one_of("verdict", list(DecisionVerdict), "vote_verdict_known"),
+            models.CheckConstraint(condition=~Q(reason=""), name="vote_has_reason"),
+            models.CheckConstraint(
+                condition=Q(withdrawn_at=None, withdrawal_reason="")
+                | Q(withdrawn_at__isnull=False) & ~Q(withdrawal_reason=""),
+                name="vote_withdrawn_with_reason",
+            ),
+        ]
+        triggers: ClassVar = [
+            starts_without("NEW.withdrawn_at IS NOT NULL"),
+            pgtrigger.ReadOnly(
+                name="vote_frozen",
+                fields=[
+                    *("id", "wait", "actor", "voice", "verdict", "reason", "at"),
+                    *("seen_revision", "seen_digest", "seen_args_digest"),
+                ],
+            ),
+            pgtrigger.Protect(
+                name="withdrawn_once",
+                operation=pgtrigger.Update,
+                condition=pgtrigger.Condition("OLD.withdrawn_at IS NOT NULL"),
+            ),
+            # The row of the wait is locked, so that no decision can count a vote that goes at the same instant.
+            pgtrigger.Trigger(
+                name="while_open",
+                when=pgtrigger.Before,
+                operation=pgtrigger.Insert | pgtrigger.Update,
+                func="""
+                    PERFORM FROM approvals_wait w WHERE w.id = NEW.wait_id AND w.status = 'OPEN' FOR NO KEY UPDATE;
+                    IF NOT FOUND THEN
+                        RAISE EXCEPTION 'a vote is given and withdrawn only while its wait is open'
+                            USING ERRCODE = 'check_violation';
+                    END IF;
+                    RETURN NEW;
+                """,
+            ),
+            no_delete(),
+            no_truncate(),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.verdict}"
+
+
+class Decision(models.Model):
+    """The one decision of a wait. What was seen is what was bound (composite foreign key)."""
+
+    wait = models.OneToOneField(Wait, primary_key=True, on_delete=models.PROTECT, related_name="decision")
+    verdict = models.CharField(max_length=8)
+    seen_revision = models.IntegerField()
+    seen_digest = models.CharField(max_length=64)
+    seen_args_digest = models.CharField(max_length=64)
+    reason = models.TextField()
+    actor = models.CharField(max_length=200)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            one_of("verdict", list(DecisionVerdict), "decision_verdict_known"),
+            models.CheckConstraint(condition=~Q(reason=""), name="decision_has_reason"),
+            models.CheckConstraint(
+                condition=Q(verdict=DecisionVerdict.REJECT) | Q(actor__startswith="person:"), name="people_approve"
+            ),
+        ]
+        triggers: ClassVar = [
+            append_only(),
+            pgtrigger.Trigger(
+                name="by_enough_votes",
+                when=pgtrigger.Before,
+                operation=pgtrigger.Insert,
+                condition=pgtrigger.Condition("NEW.actor LIKE 'person:%'"),
+                func="""
+                    IF (SELECT count(*) FROM approvals_vote v
+                        WHERE v.wait_id = NEW.wait_id AND v.verdict = NEW.verdict AND v.withdrawn_at IS NULL)
+                       < (SELECT CASE NEW.verdict WHEN 'APPROVE' THEN w.quorum ELSE 1 END
+                          FROM approvals_wait w WHERE w.id = NEW.wait_id) THEN
+                        RAISE EXCEPTION 'a decision needs the votes that its wait asks for'
+                            USING ERRCODE = 'check_violation';
+                    END IF;
+                    RETURN NEW;
+                """,
+            ),
+            no_truncate(),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} by {self.actor}"

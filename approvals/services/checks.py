@@ -1,0 +1,251 @@
+"""What a decision is held against, under the locks of its run and its wait: is it still asked, on exactly this, by this person?"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+from typing import Any
+
+from django.conf import settings
+
+from accounts.codec import BodyChanged
+from accounts.errors import Invalid, Refused
+from accounts.models import Tenant
+from accounts.statements import fetch, stored, stored_row
+from accounts.states import Actor
+from approvals.errors import (
+    AlreadyDecided,
+    AlreadyVoted,
+    ArgsChanged,
+    CheckpointChanged,
+    CheckpointDiffers,
+    Dwell,
+    Expired,
+    GroundWithdrawn,
+    IncompleteView,
+    PolicyChanged,
+    RunStopped,
+    StaleRevision,
+    StepUp,
+    Superseded,
+)
+from approvals.models import Decision, Vote, Wait
+from approvals.policies import version_name
+from approvals.selectors import decision_of, newest_wait, policy_number_kept, votes_of
+from approvals.services.voice import voice_of
+from approvals.statements import LOOKED, WAIT_LOCK
+from approvals.states import DecisionVerdict, WaitStatus
+from checkpoints.envelope import secret_in
+from checkpoints.errors import Unreadable
+from checkpoints.selectors import checkpoint_of, verified_body, withdrawn_commitment
+from receipts.models import ToolCall
+from receipts.selectors import call_arguments
+from runs.canonical import NotCanonical, check, digest
+from runs.models import Run
+
+REASON_LIMIT = 4000
+SAID = {DecisionVerdict.APPROVE: "approved", DecisionVerdict.REJECT: "rejected"}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the person was shown when they decided. `not_shown`: the paths of arguments that their page could not show whole."""
+
+    revision: int
+    digest: str
+    args_digest: str
+    not_shown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Locked:
+    """A wait with what a decision on it depends on, under the locks of its run and of itself. `votes` are those that stand,
+    `policy` is the version in force.
+    """
+
+    run: Run
+    wait: Wait
+    self_approval: bool
+    now: datetime
+    votes: list[Vote]
+    policy: str
+
+    @property
+    def approvals(self) -> int:
+        """How many approve so far."""
+        return sum(vote.verdict == DecisionVerdict.APPROVE for vote in self.votes)
+
+
+def wait_locked(run: Run, wait_id: Any) -> Locked:
+    """Lock a wait, with its run locked (ruling 37), and read what a decision on it depends on."""
+    policy = version_name(policy_number_kept(run.tenant_id))
+    ((self_approval, now, *row),) = fetch(WAIT_LOCK, {"wait": wait_id})
+    (wait,) = stored(Wait, [row])
+    wait.tool_call = stored_row(ToolCall, "id = %(call)s", {"call": wait.tool_call_id})
+    return Locked(run, wait, self_approval, now, votes_of(wait_id), policy)
+
+
+def wait_found(wait: Wait) -> Locked:
+    """The same without a lock, for a page that says beforehand what would be refused. The service decides again."""
+    tenant = Tenant.objects.get(id=wait.tenant_id)
+    now = fetch("SELECT clock_timestamp()", {})[0][0]
+    return Locked(wait.run, wait, tenant.self_approval, now, votes_of(wait.id), wait.policy_version)
+
+
+def voice_to_decide(actor: Actor, locked: Locked, verdict: DecisionVerdict, seen: Seen, reason: str) -> str | Refused:
+    """The label of the person with whose authority the actor may decide this locked wait so, on what they saw; or why they
+    can't. What an approval needs beyond that, to be shown whole, time to look and the password, a rejection never does.
+    """
+    voice = voice_for(actor, locked)
+    if isinstance(voice, Refused):
+        return voice
+    refused = (
+        reason_refusal(reason)
+        or still_decidable(locked)
+        or _already_voted(actor, voice, locked)
+        or _seen_is_bound(locked.wait, seen)
+        or _ground_holds(locked.wait)
+        or _policy_holds(locked)
+    )
+    if refused is None and verdict == DecisionVerdict.APPROVE:
+        refused = _shown_whole(seen) or _looked_long_enough(actor, locked.wait) or _confirmed(actor, locked)
+    return refused or voice
+
+
+def voice_for(actor: Actor, locked: Locked) -> str | Refused:
+    """The label of the person with whose authority the actor may decide this wait at all, or why there is none."""
+    spoken = [vote.voice for vote in locked.votes]
+    author = locked.wait.tool_call.author
+    return voice_of(actor, locked.run, locked.wait, self_approval=locked.self_approval, author=author, spoken=spoken)
+
+
+def reason_refusal(reason: str) -> Invalid | None:
+    """Why these words can't be stored as somebody's reason. They are stored to be read, so they hold no secret."""
+    why = "" if reason else "a decision needs a reason in words."
+    if len(reason) > REASON_LIMIT:
+        why = f"at most {REASON_LIMIT} characters."
+    try:
+        check(reason)
+    except NotCanonical as error:
+        why = str(error)
+    found = secret_in(reason)
+    if found:
+        why = f"it looks like a {found}; write it without."
+    return Invalid({"field": "reason", "reason": why}) if why else None
+
+
+def still_decidable(locked: Locked) -> Refused | None:
+    """Why nobody can decide a wait any more: who did, or what closed it; None while somebody can."""
+    wait = locked.wait
+    if wait.status == WaitStatus.OPEN:
+        return Expired({"deadline": clock(wait.deadline)}) if wait.deadline <= locked.now else None
+    decision = decision_of(wait)
+    if decision is not None:
+        return _decided(decision)
+    closed = clock(wait.closed_at) if wait.closed_at else ""
+    if wait.status == WaitStatus.EXPIRED:
+        return Expired({"deadline": clock(wait.deadline)})
+    if wait.status == WaitStatus.CANCELLED:
+        return RunStopped({"at": closed})
+    newest = newest_wait(call_id=wait.tool_call_id)
+    fresh = newest is not None and newest.id != wait.id
+    follow = f"Decide wait {newest.id} instead." if fresh and newest is not None else ""
+    return Superseded({"at": closed, "reason": wait.status_reason or wait.status, "next": follow})
+
+
+def _decided(decision: Decision) -> AlreadyDecided:
+    by, said = decision.actor.partition(":")[2], SAID[DecisionVerdict(decision.verdict)]
+    return AlreadyDecided({"by": by, "verdict": said, "at": clock(decision.at), "decided_at": decision.at.isoformat()})
+
+
+def _already_voted(actor: Actor, voice: str, locked: Locked) -> AlreadyVoted | None:
+    """One person has one vote, and one voice is heard once."""
+    for vote in locked.votes:
+        if vote.actor == actor.label or vote.voice == voice:
+            return AlreadyVoted(
+                {
+                    "by": vote.actor.partition(":")[2],
+                    "verdict": SAID[DecisionVerdict(vote.verdict)],
+                    "at": clock(vote.at),
+                    "given": locked.approvals,
+                    "quorum": locked.wait.quorum,
+                }
+            )
+    return None
+
+
+def _seen_is_bound(wait: Wait, seen: Seen) -> Refused | None:
+    if seen.revision != wait.checkpoint_revision:
+        return StaleRevision({"seen_revision": seen.revision, "revision": wait.checkpoint_revision})
+    if seen.digest != wait.checkpoint_digest:
+        return CheckpointDiffers({"seen_revision": seen.revision, "revision": wait.checkpoint_revision})
+    try:
+        verified_body(checkpoint_of(run_id=wait.run_id, revision=wait.checkpoint_revision))
+    except Unreadable as error:
+        return CheckpointChanged({"revision": wait.checkpoint_revision, "found": error.found})
+    if seen.args_digest != wait.args_digest or not arguments_intact(wait.tool_call):
+        return ArgsChanged()
+    return None
+
+
+def _ground_holds(wait: Wait) -> Refused | None:
+    """Nothing is decided on a constraint or an assumption that was withdrawn; the rows stay so until the commit (ruling 35)."""
+    gone = withdrawn_commitment(wait.run_id)
+    if gone is None:
+        return None
+    by = str(gone.withdrawn_by).partition(":")[2]
+    statement = gone.statement[:200]
+    return GroundWithdrawn(
+        {"kind": str(gone.kind).lower(), "statement": statement, "by": by, "at": clock(gone.withdrawn_at)}
+    )
+
+
+def _policy_holds(locked: Locked) -> PolicyChanged | None:
+    """Nothing is decided on what a policy asked that is not in force any more (ruling 35)."""
+    asked = locked.wait.policy_version
+    return None if asked == locked.policy else PolicyChanged({"now": locked.policy, "asked": asked})
+
+
+def _shown_whole(seen: Seen) -> IncompleteView | None:
+    return IncompleteView({"paths": ", ".join(seen.not_shown)[:400]}) if seen.not_shown else None
+
+
+def _looked_long_enough(actor: Actor, wait: Wait) -> Dwell | None:
+    """By the server's own record of the first look, whatever the browser says."""
+    left = dwell_left(actor, wait)
+    return Dwell({"seconds": wait.dwell_seconds, "left": left}) if left else None
+
+
+def dwell_left(actor: Actor, wait: Wait) -> int:
+    """Seconds until the actor has looked at a wait for as long as it asks before an approval; all of them before the first
+    look, none where enough have passed.
+    """
+    if not wait.dwell_seconds:
+        return 0
+    looked = fetch(LOOKED, {"wait": wait.id, "actor": actor.label})
+    passed: float = looked[0][0] if looked else 0
+    return max(ceil(wait.dwell_seconds - passed), 0)
+
+
+def _confirmed(actor: Actor, locked: Locked) -> StepUp | None:
+    """The person has given their password lately on this very session."""
+    return None if is_confirmed(actor, locked) else StepUp({"minutes": settings.STEP_UP_SECONDS // 60})
+
+
+def is_confirmed(actor: Actor, locked: Locked) -> bool:
+    """True unless the wait asks for a password that the actor has not given lately."""
+    within = timedelta(seconds=settings.STEP_UP_SECONDS)
+    lately = actor.confirmed_at is not None and locked.now - actor.confirmed_at <= within
+    return lately or not locked.wait.step_up
+
+
+def arguments_intact(call: ToolCall) -> bool:
+    """True while the stored argument bytes have the digest that the call was recorded with."""
+    try:
+        return digest(call_arguments(call)) == call.args_digest
+    except BodyChanged:
+        return False
+
+
+def clock(moment: Any) -> str:
+    """A moment as refusals say it."""
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

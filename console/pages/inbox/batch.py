@@ -1,0 +1,154 @@
+"""GET and POST /inbox/batch/: the waits that were picked, each shown whole, and one verdict for each of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from accounts.errors import Refused
+from accounts.states import Actor, Permission
+from approvals.models import Wait
+from approvals.selectors import waits_visible
+from approvals.services import BATCH_LIMIT, Answered, Item, Seen, approvals_decide, wait_looked
+from approvals.states import DecisionVerdict, Risk, can_decide
+from console.pages import signs
+from console.pages.arguments import ArgumentRow
+from console.pages.room import page, respond
+from console.pages.stored import Stored, stored_arguments
+from console.pages.titles import call_title, publications_of
+from receipts.models import Publication
+
+WEIGHT = {Risk.HIGH: 2, Risk.NORMAL: 1, Risk.LOW: 0}
+
+
+@dataclass(frozen=True)
+class Picked:
+    """One picked wait as the page shows it, and what came of it if something was decided."""
+
+    wait: Wait
+    title: str
+    arguments: Stored | None
+    answered: Answered | None
+
+    @property
+    def rows(self) -> Sequence[ArgumentRow]:
+        return self.arguments.rows if self.arguments else []
+
+    @property
+    def alone(self) -> str:
+        """Why it can't be approved with others, or an empty text."""
+        if not self.wait.batchable:
+            return "The policy wants it gone through by itself."
+        if self.arguments is None:
+            return "Its stored arguments can't be read."
+        return "It holds odd characters that have to be marked." if any(row.odd for row in self.rows) else ""
+
+    @property
+    def refused(self) -> Refused | None:
+        outcome = self.answered.outcome if self.answered else None
+        return outcome if isinstance(outcome, Refused) else None
+
+    @property
+    def seen(self) -> str:
+        """What was shown of it, as the form carries it."""
+        return f"{self.wait.checkpoint_revision}:{self.wait.checkpoint_digest}:{self.wait.args_digest}"
+
+
+@page
+def batch_page(request: HttpRequest, actor: Actor) -> HttpResponseBase:
+    """Show what was picked, the gravest first; or decide each of them with one verdict and one reason, and say what came of
+    it. What the person was shown travels with each item, so what has moved since is refused by itself.
+    """
+    asked = request.POST if request.method == "POST" else request.GET
+    waits = _picked(actor, asked.getlist("wait"))
+    refused: Refused | None = None
+    answers: Mapping[UUID, Answered] = {}
+    if request.method == "POST":
+        outcome = _decide(actor, request, waits)
+        if isinstance(outcome, Refused):
+            refused = outcome
+        else:
+            answers = {answered.wait_id: answered for answered in outcome}
+            waits = _picked(actor, [str(wait.id) for wait in waits])
+    shown = _shown(waits, answers)
+    if request.method == "GET":
+        for one in shown:
+            if one.arguments is not None and can_decide(one.wait.status):
+                wait_looked(actor=actor, wait_id=one.wait.id)
+    context = _context(actor, shown, refused, answers) | {
+        "reason": asked.get("reason", ""),
+        "verdict": asked.get("verdict"),
+    }
+    return respond(request, actor, "pages/inbox/batch.html", context, status=refused.status if refused else 200)
+
+
+def _picked(actor: Actor, named: Sequence[str]) -> list[Wait]:
+    """The waits of these ids that the actor may see, the gravest first: by risk, by effect class, by deadline."""
+    ids = [id for id in map(_id, named[: BATCH_LIMIT + 1]) if id is not None]
+    waits = waits_visible(actor).filter(id__in=ids).select_related("run", "tool_call", "decision")
+    weight = signs.EFFECT
+    return sorted(
+        waits, key=lambda wait: (-WEIGHT[Risk(wait.risk)], -weight[wait.tool_call.effect_class].step, wait.deadline)
+    )
+
+
+def _id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _decide(actor: Actor, request: HttpRequest, waits: Sequence[Wait]) -> list[Answered] | Refused:
+    verdict = DecisionVerdict.APPROVE if request.POST.get("verdict") == "APPROVE" else DecisionVerdict.REJECT
+    items = [Item(wait.id, _seen(request, wait)) for wait in waits]
+    reason = request.POST.get("reason", "").replace("\r\n", "\n")
+    return approvals_decide(actor=actor, items=items, verdict=verdict, reason=reason)
+
+
+def _seen(request: HttpRequest, wait: Wait) -> Seen:
+    """What the form says was shown of a wait, and what of it needs more than a batch can give."""
+    revision, _, digests = request.POST.get(f"seen-{wait.id}", "").partition(":")
+    digest, _, args_digest = digests.partition(":")
+    number = int(revision) if revision.isdecimal() and len(revision) < 10 else 0
+    arguments = stored_arguments(wait.tool_call)
+    hidden = ("$",) if arguments is None else tuple(row.path for row in arguments.rows if row.odd)
+    return Seen(number, digest[:64], args_digest[:64], hidden)
+
+
+def _shown(waits: Sequence[Wait], answers: Mapping[UUID, Answered]) -> list[Picked]:
+    made: Mapping[UUID, Publication] = publications_of(wait.tool_call_id for wait in waits)
+    return [
+        Picked(
+            wait,
+            call_title(wait.tool_call, made.get(wait.tool_call_id)),
+            stored_arguments(wait.tool_call),
+            answers.get(wait.id),
+        )
+        for wait in waits
+    ]
+
+
+def _context(
+    actor: Actor, shown: Sequence[Picked], refused: Refused | None, answers: Mapping[UUID, Answered]
+) -> dict[str, Any]:
+    alone = [one for one in shown if one.alone]
+    may = actor.may(Permission.DECIDE)
+    off = "" if may else "Deciding needs the role approver, which you do not have in this tenant."
+    open_ones = [one for one in shown if can_decide(one.wait.status)]
+    off = off or ("" if open_ones else "None of them is open.")
+    together = f"{len(alone)} of {len(shown)} can’t be approved with others; each says why." if alone else ""
+    return {
+        "shown": shown,
+        "open": open_ones,
+        "refused": refused,
+        "answered": bool(answers),
+        "decided": sum(not one.refused for one in shown if one.answered),
+        "refused_count": sum(one.refused is not None for one in shown),
+        "off": off,
+        "approve_off": off or together,
+        "grave": [one for one in shown if one.wait.risk == Risk.HIGH],
+    }
