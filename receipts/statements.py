@@ -244,7 +244,7 @@ class SentCall:
 def dispatch_params(sendings: Sequence[SentCall], *, sources: Sequence[str]) -> dict[str, Any]:
     """The parameters of DISPATCH. `sources`: the statuses from which these calls may be sent."""
     rows = [{**vars(sending), "call": str(sending.call)} for sending in sendings]
-    return {"sendings": json.dumps(rows), "sent_from": list(sources)}
+    return {"sendings": json.dumps(rows), "sent_from": f"{{{','.join(sources)}}}"}
 
 
 def call_params(calls: Sequence[NewCall], proposals: Sequence[NewProposal], *, key_id: UUID) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from django.db import connection
 
-from accounts.statements import columns, fetch, joined
+from accounts.statements import columns, fetch, fetch_row, joined
 from runs.models import Message, Run
 from runs.states import Holding
 
@@ -282,10 +282,7 @@ def fence_params(holding: Holding) -> dict[str, Any]:
 
 def run_statement(sql: str, params: dict[str, Any]) -> tuple[Any, ...]:
     """Send a joined statement, prepared, and return its one row."""
-    rows = fetch(sql, params)
-    if not rows:
-        raise LookupError("a joined statement answers with one row")
-    return rows[0]
+    return fetch_row(sql, params)
 
 
 _PLANS_ONCE: WeakSet[Any] = WeakSet()

@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from accounts.statements import send_prepared
 from bench.payload import MODEL_TEXT, PAIRS, STEPS, TOOL_TEXT
 from runtime.contracts import ToolOutcome
 from runtime.loop import drive
@@ -39,7 +40,12 @@ def statements(patch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
         patch.setattr(kind, "execute", noted)
 
+    def step(session: Any, statement: bytes, values: Any) -> Any:
+        sent.append(statement.decode())
+        return send_prepared(session, statement, values)
+
     note(psycopg.Cursor)
+    patch.setattr("accounts.statements.send_prepared", step)
     yield sent
 
 

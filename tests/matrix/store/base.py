@@ -2,12 +2,14 @@
 
 import os
 import threading
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import psycopg
 from django.conf import settings
 from django.db.backends.postgresql import base
 
+from accounts import statements
 from tests.matrix.store import faults as store
 from tests.matrix.store.faults import SERVER_ERRORS, StoreFault, ack_order_taken, current_rate
 
@@ -79,16 +81,29 @@ class Seam:
 
 
 _execute = psycopg.Cursor.execute
+_send = statements.send_prepared
 
 
 def watch_statements() -> None:
-    """Have every cursor of this process ask the seam of its session first, whatever class of cursor the product takes."""
+    """Have whatever this process sends ask the seam of its session first: every cursor, whatever its class, and each step."""
     psycopg.Cursor.execute = _execute_with_seam  # type: ignore[method-assign, assignment]
+    statements.send_prepared = _send_with_seam
 
 
 def forget_statements() -> None:
     """Undo it."""
     psycopg.Cursor.execute = _execute  # type: ignore[method-assign]
+    statements.send_prepared = _send
+
+
+def _send_with_seam(session: "psycopg.Connection[Any]", statement: bytes, values: Sequence[Any]) -> Any:
+    seam: Seam | None = getattr(session, "seam", None)
+    if seam is None:
+        return _send(session, statement, values)
+    seam.statement_begins(statement.decode())
+    done = _send(session, statement, values)
+    seam.statement_ends()
+    return done
 
 
 def _execute_with_seam(cursor: Any, query: Any, params: Any = None, **options: Any) -> Any:

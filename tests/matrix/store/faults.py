@@ -16,7 +16,7 @@ APPS = ("accounts", "runs", "receipts", "checkpoints", "approvals", "runtime", "
 RATE_FILE = "store-rate"  # {"rate": 0.05, "seed": 1}, and perhaps "faults": ["ACK_LOST"]
 STRIKES_FILE = "store-strikes"
 READING = 0.1
-SEAMS = {"fetch", "stored_rows", "stored_row", "run_statement", "write"}
+SEAMS = {"fetch", "fetch_row", "gather", "stored_rows", "stored_row", "run_statement", "write"}
 BACKGROUND = ("heartbeat-", "live-hints")
 
 
