@@ -62,6 +62,7 @@ class EndpointKind(StrEnum):
 
     WEBHOOK = "WEBHOOK"
     MAIL = "MAIL"
+    CHAT = "CHAT"
 
 
 class NoticeKind(StrEnum):

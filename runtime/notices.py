@@ -20,6 +20,7 @@ from accounts.states import NOTICE_FOR, EndpointKind, NoticeKind, NoticeStatus, 
 from approvals.selectors import waits_open
 from runs.selectors import runs_held
 from runtime.gateways.addresses import AddressRefused, checked
+from runtime.gateways.chat import tell_service
 from runtime.gateways.mail import send_mail
 from runtime.gateways.post import NotTaken, post
 
@@ -106,6 +107,8 @@ def _tell(claim: Claim, endpoint: Any, notices: Sequence[Any]) -> None:
         address = plain_body(key_id=endpoint.data_key_id, body=endpoint.address).decode()
         if endpoint.kind == EndpointKind.MAIL:
             _mail(address, endpoint, notices)
+        elif endpoint.kind == EndpointKind.CHAT:
+            _chat(address, endpoint, notices[0])
         else:
             _post(address, endpoint, notices[0])
     except NotTaken as error:
@@ -158,6 +161,12 @@ def _post(address: str, endpoint: Any, notice: Any) -> None:
     }
     headers = {"Content-Type": "application/json", "User-Agent": "Signalbox", "Idempotency-Key": str(notice.id)}
     post(checked(address), json.dumps(body).encode(), headers=headers, seconds=settings.NOTICE_SECONDS)
+
+
+def _chat(address: str, endpoint: Any, notice: Any) -> None:
+    said = sentence(notice.kind, notice.facts)
+    title = f"[{endpoint.tenant.slug}] {said}"
+    tell_service(address, title, link(notice.subject, notice.subject_id), seconds=settings.NOTICE_SECONDS)
 
 
 def _mail(address: str, endpoint: Any, notices: Sequence[Any]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import socketserver
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,7 +49,7 @@ class Receiver:
 
 
 @contextmanager
-def receiver(host: str = "127.0.0.1") -> Iterator[Receiver]:
+def receiver(host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     """Serve on a free port until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -62,6 +63,8 @@ def receiver(host: str = "127.0.0.1") -> Iterator[Receiver]:
             return
 
     server = ThreadingHTTPServer((host, 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     got = Receiver(f"http://{host}:{server.server_port}/hook/s3cr3t-path")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()

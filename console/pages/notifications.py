@@ -26,7 +26,7 @@ HEARS = {
     NoticeKind.HELD: "a run is held",
     NoticeKind.STUCK: "a run can’t go on by itself",
 }
-KINDS = {EndpointKind.WEBHOOK: "a webhook", EndpointKind.MAIL: "mail"}
+KINDS = {EndpointKind.WEBHOOK: "a webhook", EndpointKind.MAIL: "mail", EndpointKind.CHAT: "a chat service"}
 
 
 @page

@@ -9,6 +9,7 @@ from accounts.selectors import access_endpoint, endpoints_visible, membership_of
 from accounts.services import Address, endpoint_create, endpoint_remove
 from accounts.states import Actor, EndpointKind, NoticeKind, Permission
 from runtime.gateways.addresses import AddressRefused, checked
+from runtime.gateways.chat import checked_service
 from runtime.gateways.mail import checked_mailbox
 
 MOST_ENDPOINTS = 50
@@ -96,10 +97,14 @@ def _unfit(actor: Actor, wanted: EndpointRequest) -> Refused | None:
 
 
 def _address(kind: EndpointKind, written: str) -> Address:
-    """The checked address, and how it is shown: of a webhook the host, of a mailbox its first letter and its domain."""
+    """The checked address, and how it is shown: of a webhook the host, of a mailbox its first letter and its domain, of a chat
+    service its name.
+    """
     if kind == EndpointKind.MAIL:
         mailbox = checked_mailbox(written)
         return Address(kind, mailbox, f"{mailbox[0]}…@{mailbox.rpartition('@')[2]}")
+    if kind == EndpointKind.CHAT:
+        return Address(kind, written, checked_service(written).shown)
     return Address(kind, written, checked(written).authority)
 
 

@@ -80,6 +80,15 @@ def test_a_private_address_is_refused_on_every_door(doors: Doors, tmp_path: Path
     assert not Endpoint.objects.filter(removed_at=None).exists()
 
 
+def test_a_chat_service_is_shown_by_its_name_alone(doors: Doors) -> None:
+    secret = "TIiajkdnlazkcOXrIdevi7FQ"
+    body = {"kind": "CHAT", "name": "ops", "address": f"slack://T1JJ3T3L2/A1BRTD4JD/{secret}/#ops"}
+    answer = doors.api("POST", "/endpoints/", body)
+    assert (answer.status_code, answer.json()["shown"]) == (201, "Slack")
+    refused = doors.api("POST", "/endpoints/", {**body, "address": f"json://127.0.0.1/{secret}"})
+    assert (refused.status_code, secret in refused.content.decode()) == (400, False)
+
+
 def test_one_person_neither_sees_nor_removes_what_is_anothers(doors: Doors, hook: Receiver) -> None:
     mine, everybodys = added(doors, hook)["id"], added(doors, hook, whole_tenant=True)["id"]
     for other in ("only-approver", STRANGER):
