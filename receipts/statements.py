@@ -96,7 +96,10 @@ result AS (
     INSERT INTO receipts_result (tool_call_id, source, ok, attempt_no, value, data_key_id, digest, fence)
     SELECT answered.id, 'LIVE', %(result_ok)s, %(call_attempt)s, %(result_value)s, %(data_key)s, %(result_digest)s,
         done.fence
-    FROM answered, done RETURNING tool_call_id),
+    FROM answered, done RETURNING tool_call_id)"""
+
+# What a result means for what its call has changed, or was to change, outside. A call that only reads has none of it.
+EFFECT = """
 effected AS (
     INSERT INTO receipts_effect (id, tenant_id, run_id, tool_call_id, idempotency_key, kind, target, external_ref,
         payload_digest)

@@ -26,7 +26,7 @@ fence AS (
     FOR NO KEY UPDATE)"""
 
 # A budget without a cap has no room to run out of: `room` is unknown, so it is never short. Only what is reserved from is
-# locked: whoever writes a budget holds the lease's row first, so nobody waits crosswise.
+# locked, in any order: whoever writes a budget holds the lease's row first, so nobody waits crosswise.
 # Facts may always be written under the fence; new work needs `go` as well. `start` is False where the worker drains; `news`
 # is what a worker that asks the model has read, or null: news that it has not read keep it from asking (ruling 33).
 GO = """
@@ -35,7 +35,8 @@ want AS (
     FROM jsonb_to_recordset(%(budget)s::jsonb) AS w(unit text, reserve bigint, release bigint, spend bigint, hold bigint)),
 purse AS (
     SELECT b.id, b.unit, b.cap, b.cap - b.reserved - b.held_unknown - b.spent AS room FROM runs_budget b, fence, want
-    WHERE b.run_id = %(run)s AND b.run_id = fence.run_id AND b.unit = want.unit AND want.reserve > 0 ORDER BY b.unit FOR NO KEY UPDATE OF b),
+    WHERE b.run_id = %(run)s AND b.run_id = fence.run_id AND b.unit = want.unit AND want.reserve > 0
+    FOR NO KEY UPDATE OF b),
 short AS (
     SELECT want.unit, want.reserve AS wanted, purse.room + want.release - want.spend - want.hold AS room, purse.cap
     FROM want LEFT JOIN purse USING (unit)

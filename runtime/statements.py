@@ -24,7 +24,18 @@ from checkpoints.statements import (
     UNDER_LOCKS,
     UNKNOWN,
 )
-from receipts.statements import ASK, ASK_AGAIN, CALLS, DISPATCH, OPEN_CALL, READS_RELEASED, RESULT, SEAL, UNANSWERED
+from receipts.statements import (
+    ASK,
+    ASK_AGAIN,
+    CALLS,
+    DISPATCH,
+    EFFECT,
+    OPEN_CALL,
+    READS_RELEASED,
+    RESULT,
+    SEAL,
+    UNANSWERED,
+)
 from runs.statements import (
     ARTIFACT,
     BUDGET,
@@ -98,18 +109,10 @@ SEAL_AND_SEND = joined(
 SEAL_TURN = joined(FENCE, GO, _STANDS_WHERE_HELD, *_SEAL, select=_SENT)
 # A turn while no revision can be saved: what was said and proposed, on the head as it is.
 SEAL_ALONE = joined(FENCE, GO, _DONE_WHERE_HELD, ARTIFACT, SEAL, CALLS, POLICY, BUDGET, select=_SENT)
-RECORD_RESULT = joined(
-    FENCE,
-    GO,
-    OPEN_CALL,
-    SAVE,
-    RESULT,
-    OBLIGATION,
-    _ASKING_AFTER_RESULT,
-    ASK,
-    BUDGET,
-    select=_ASKED,
-)
+_NEXT = (OBLIGATION, _ASKING_AFTER_RESULT, ASK, BUDGET)
+# The result of a call that only reads, and the one of any call.
+RECORD_READ = joined(FENCE, GO, OPEN_CALL, SAVE, RESULT, *_NEXT, select=_ASKED)
+RECORD_RESULT = joined(FENCE, GO, OPEN_CALL, SAVE, RESULT, EFFECT, *_NEXT, select=_ASKED)
 # A result of a super-step whose other calls are still out: the facts on the head as it is, and no revision (F20).
 RECORD_TASK = joined(
     FENCE,
@@ -117,13 +120,14 @@ RECORD_TASK = joined(
     OPEN_CALL,
     _DONE_WHERE_OPEN,
     RESULT,
+    EFFECT,
     OBLIGATION,
     TASK_WRITE,
     BUDGET,
     select=_GATES.format(started="(SELECT count(*) FROM task_written)"),
 )
 # A result whose snapshot can't be saved: the facts alone, on the head as it is (T11).
-RECORD_ALONE = joined(FENCE, GO, OPEN_CALL, _DONE_WHERE_OPEN, RESULT, OBLIGATION, BUDGET, select=_NONE)
+RECORD_ALONE = joined(FENCE, GO, OPEN_CALL, _DONE_WHERE_OPEN, RESULT, EFFECT, OBLIGATION, BUDGET, select=_NONE)
 DISPATCH_CALLS = joined(FENCE, GO, _STANDS_WHERE_GO, SAVE, DISPATCH, BUDGET, select=_SENT)
 DISPATCH_AGAIN = joined(FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_SENT)
 

@@ -10,10 +10,12 @@ from accounts.keys import new_id
 from accounts.models import (
     ClockTimestamp,
     Tenant,
+    among,
     append_only,
     no_delete,
     no_truncate,
     one_of,
+    rule,
     starts_as,
 )
 from approvals.states import LIVE_WAIT, WAIT_MOVES, OnDeadline, PolicyOutcome, Risk, WaitStatus
@@ -42,7 +44,7 @@ class PolicyDecision(models.Model):
     at = models.DateTimeField(db_default=ClockTimestamp())
 
     class Meta:
-        constraints: ClassVar = [one_of("outcome", list(PolicyOutcome), "policy_outcome_known")]
+        constraints: ClassVar = [rule("policy_outcome_known", among("outcome", PolicyOutcome))]
         triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:

@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 from django.db import models
-from django.db.models import Q
 
 from accounts.models import ClockTimestamp, Tenant, among, append_only, no_delete, no_truncate, one_of, rule
 from runs.models.identity import Thread
@@ -28,11 +27,9 @@ class Budget(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["run", "unit"], name="budget_unit_once"),
-            one_of("unit", list(BudgetUnit), "budget_unit_known"),
-            models.CheckConstraint(
-                condition=Q(reserved__gte=0, held_unknown__gte=0, spent__gte=0) & (Q(cap=None) | Q(cap__gte=0)),
-                name="budget_not_negative",
-            ),
+            rule("budget_unit_known", among("unit", BudgetUnit)),
+            # A null among them is left out.
+            rule("budget_not_negative", "least(reserved, held_unknown, spent, cap) >= 0"),
         ]
         triggers: ClassVar = [no_delete(), no_truncate()]
 

@@ -28,7 +28,7 @@ from runs.services import budget_hold_unknown, budget_settle
 from runs.statements import Purse, fence_params
 from runtime.backoff import backoff, wait_for_retry
 from runtime.children import with_child_checked
-from runtime.contracts import PriorResult, ToolContext, ToolOutcome
+from runtime.contracts import PriorResult, Tool, ToolContext, ToolOutcome
 from runtime.ending import held_run, stop
 from runtime.hosts import Tried, try_tool
 from runtime.loop.budget import model_reserve, time_used, tool_reserve, tool_used
@@ -38,7 +38,7 @@ from runtime.loop.think import ask_params
 from runtime.loop.unknown import settle
 from runtime.saving import ReadAnew, record_refused_save
 from runtime.session import Asked, Sending, Session, Settled
-from runtime.statements import RECORD_ALONE, RECORD_RESULT, RECORD_TASK, Written, write
+from runtime.statements import RECORD_ALONE, RECORD_READ, RECORD_RESULT, RECORD_TASK, Written, write
 
 logger = logging.getLogger(__name__)
 
@@ -221,7 +221,8 @@ def _close_step(session: Session, sending: Sending, tried: Tried) -> Written:
     purse = _settled(session, sending, tried)
     if ask:
         purse.reserve(params["ask_id"], 1, model_reserve(session))
-    written = _commit_result(session, sending, tried, RECORD_RESULT, params | purse.params())
+    statement = RECORD_READ if _only_reads(sending.tool) else RECORD_RESULT
+    written = _commit_result(session, sending, tried, statement, params | purse.params())
     if not written.done:
         raise _record_alone(session, sending, tried, conflict(prepared))
     session.moved(snapshot, prepared.digest)
@@ -332,6 +333,10 @@ def _commit_with_rows(
         if not written.done:
             transaction.set_rollback(True)
     return written
+
+
+def _only_reads(tool: Tool) -> bool:
+    return tool.effect_class == EffectClass.READ_ONLY and not tool.publishes
 
 
 def _plain(tried: Tried) -> bytes:

@@ -47,7 +47,7 @@ PORT: dict[str, dict[ModuleType, tuple[str, ...]]] = {
     "steps": {
         steps: (
             *("ASK_FIRST", "ASK_RETRY", "SEAL_AND_SEND", "SEAL_TURN", "SEAL_ALONE", "DISPATCH_CALLS"),
-            *("DISPATCH_AGAIN", "RECORD_RESULT", "RECORD_TASK", "RECORD_ALONE", "write"),
+            *("DISPATCH_AGAIN", "RECORD_READ", "RECORD_RESULT", "RECORD_TASK", "RECORD_ALONE", "write"),
         ),
         receipt_parts: ("call_params", "dispatch_params"),
         run_parts: ("fence_params", "Purse"),

@@ -327,7 +327,8 @@ class Worker:
         params = self.result_params(call, value, ok=ok) | self._ask_params() | {"ask": ask}
         params |= {"ask_revision": snapshot.revision, "ask_id": self.asked or new_id()}
         params |= save_params(prepared, key_id=self.key_id) | purse.params()
-        written = write(steps.RECORD_RESULT, params | differently)
+        statement = steps.RECORD_READ if call.effect_class == "READ_ONLY" else steps.RECORD_RESULT
+        written = write(statement, params | differently)
         if written.done:
             self.believe(prepared)
         return written

@@ -131,9 +131,9 @@ def test_a_taker_goes_on_from_the_head_and_not_from_what_was_under_way(store: St
 # ── the same in the steps ──
 
 
-@pytest.mark.parametrize("step", ["SEAL_TURN", "DISPATCH_CALLS", "RECORD_RESULT"])
+@pytest.mark.parametrize("step", ["SEAL_TURN", "DISPATCH_CALLS", "RECORD_READ"])
 def test_a_step_on_a_head_that_has_moved_writes_nothing(worker: Worker, step: str) -> None:
-    call = worker.new_call(send=step == "RECORD_RESULT")
+    call = worker.new_call(send=step == "RECORD_READ")
     if step == "SEAL_TURN":
         worker.ask()
     else:
@@ -145,7 +145,7 @@ def test_a_step_on_a_head_that_has_moved_writes_nothing(worker: Worker, step: st
     acts: dict[str, Any] = {
         "SEAL_TURN": lambda: worker.seal(call),
         "DISPATCH_CALLS": lambda: worker.dispatch(call),
-        "RECORD_RESULT": lambda: worker.record(call, {"v": 1}),
+        "RECORD_READ": lambda: worker.record(call, {"v": 1}),
     }
     written = acts[step]()
     assert (written.held, written.done) == (True, False)

@@ -70,6 +70,12 @@ def record(worker: Worker) -> Callable[[], Written]:
     return lambda: worker.record(call, {"v": 1}, ask=True)
 
 
+def record_read(worker: Worker) -> Callable[[], Written]:
+    call = worker.new_call()
+    worker.turn_with(call)
+    return lambda: worker.record(call, {"v": 1}, ask=True)
+
+
 def record_task(worker: Worker) -> Callable[[], Written]:
     call = worker.new_call()
     worker.turn_with(call, worker.new_call("b"))
@@ -105,6 +111,7 @@ STEPS: dict[str, Act] = {
     "SEAL_AND_SEND": seal_and_send,
     "SEAL_TURN": seal,
     "SEAL_ALONE": seal_alone,
+    "RECORD_READ": record_read,
     "RECORD_RESULT": record,
     "RECORD_TASK": record_task,
     "RECORD_ALONE": record_alone,
@@ -112,7 +119,7 @@ STEPS: dict[str, Act] = {
     "DISPATCH_AGAIN": dispatch_again,
 }
 STARTING = ["ASK_FIRST", "ASK_RETRY", "DISPATCH_CALLS", "DISPATCH_AGAIN"]
-FACTS = ["SEAL_AND_SEND", "SEAL_TURN", "SEAL_ALONE", "RECORD_RESULT", "RECORD_TASK", "RECORD_ALONE"]
+FACTS = ["SEAL_AND_SEND", "SEAL_TURN", "SEAL_ALONE", "RECORD_READ", "RECORD_RESULT", "RECORD_TASK", "RECORD_ALONE"]
 
 
 def contents(run_id: UUID) -> dict[str, Any]:
@@ -253,9 +260,9 @@ def test_with_one_gate_for_facts_and_starts_a_stop_would_lose_a_result(
     """What the two gates are for: a result that hangs on `go` is not there once a stop is requested."""
     call = worker.new_call()
     worker.turn_with(call)
-    one_gate = steps.RECORD_RESULT.replace("FROM stands\n", "FROM stands, go\n")
-    assert one_gate != steps.RECORD_RESULT
-    monkeypatch.setattr(steps, "RECORD_RESULT", one_gate)
+    one_gate = steps.RECORD_READ.replace("FROM stands\n", "FROM stands, go\n")
+    assert one_gate != steps.RECORD_READ
+    monkeypatch.setattr(steps, "RECORD_READ", one_gate)
     sql("UPDATE runs_lease SET stop_requested = true WHERE run_id = %s", worker.run.id)
     assert not worker.record(call, {"v": 1}).done
     assert not hasattr(stored(call), "result")

@@ -21,7 +21,7 @@ STATEMENTS = [
     "ASK_RETRY",
     "SEAL_AND_SEND",
     "DISPATCH_AGAIN",
-    "RECORD_RESULT",
+    "RECORD_READ",
     "SEAL_TURN",
     "DISPATCH_CALLS",
 ]

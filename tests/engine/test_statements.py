@@ -40,7 +40,7 @@ from tests.engine.stops import tried
 from tests.scenarios.invariants import broken_invariants
 from tests.waiting import wait_until
 
-SAVING = ["SEAL_AND_SEND", "SEAL_TURN", "RECORD_RESULT", "DISPATCH_CALLS"]
+SAVING = ["SEAL_AND_SEND", "SEAL_TURN", "RECORD_READ", "DISPATCH_CALLS"]
 TAKE = (
     "UPDATE runs_lease SET owner = 'w2', fence = fence + 1, expires_at = clock_timestamp() + interval '1 minute' "
     "WHERE run_id = %s"
@@ -180,7 +180,7 @@ def test_of_two_saves_from_one_revision_the_second_saves_nothing(
     assert len(seen) == 1
     changed = {table for table, held in before.items() if seen[0][table] != held}
     facts = {f"receipts_{part}" for part in ("attempt", "toolcall", "result", "effect")}
-    assert changed <= (facts | {"runs_budget", "runs_budgetentry"} if statement == "RECORD_RESULT" else set())
+    assert changed <= (facts | {"runs_budget", "runs_budgetentry"} if statement == "RECORD_READ" else set())
 
 
 @pytest.mark.parametrize("statement", SAVING)
@@ -245,7 +245,7 @@ def test_a_turn_is_sealed_where_its_call_may_not_start(
 def test_a_result_is_stored_where_the_next_turn_may_not_be_asked(
     engine: Engine, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id, gate, worker = held_worker(engine, "RECORD_RESULT", monkeypatch)
+    run_id, gate, worker = held_worker(engine, "RECORD_READ", monkeypatch)
     engine.stop(run_id) if why == "stop" else take_room(run_id)
     gate.open()
     worker.result()
