@@ -126,6 +126,19 @@ def up_is_running(var_dir: Path) -> bool:
 
 # A frozen process inside a transaction must not keep others from a lease for longer than this (T31).
 SESSION_GUARDS = "-c lock_timeout=15s -c idle_in_transaction_session_timeout=10s"
+# Where the network swallows everything, nobody says that the database is gone: by itself a session waits for hours.
+PATIENCE = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+
+
+def patient(url: str) -> dict[str, str]:
+    """The parameters of a libpq URL. How long an answer of the network is waited for is ours, unless the URL says so."""
+    return {name: str(value) for name, value in {**PATIENCE, **conninfo_to_dict(url)}.items() if value is not None}
 
 
 def database(url: str, pool: bool) -> dict[str, Any]:
@@ -133,8 +146,8 @@ def database(url: str, pool: bool) -> dict[str, Any]:
 
     Django would turn preparing off, for poolers that hand a session on between two transactions.
     """
-    parts = conninfo_to_dict(url)
-    known = {name: str(parts.pop(name, "")) for name in ("user", "password", "host", "port")}
+    parts = patient(url)
+    known = {name: parts.pop(name, "") for name in ("user", "password", "host", "port")}
     name = parts.pop("dbname", "signalbox")
     options: dict[str, Any] = {"options": SESSION_GUARDS, **parts, "server_side_binding": True, "prepare_threshold": 5}
     if pool:

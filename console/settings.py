@@ -1,8 +1,9 @@
 """Settings of the Django project. Values that differ between machines come from console.environment."""
 
 from csp.constants import NONE, SELF
+from psycopg.conninfo import make_conninfo
 
-from console.environment import BASE_DIR, Environment, database
+from console.environment import BASE_DIR, Environment, database, patient
 
 ENV = Environment()
 VAR_DIR = ENV.var_dir
@@ -195,7 +196,8 @@ CELERY_BEAT_SCHEDULE = {
 LIVE_HINTS = True
 TRACE = True
 # The liveness lock needs sessions of its own: an address past any transaction pooler, or "" to do without it.
-LIVENESS_DATABASE_URL = (ENV.liveness_database_url or ENV.database_url) if ENV.liveness else ""
+_LIVENESS = (ENV.liveness_database_url or ENV.database_url) if ENV.liveness else ""
+LIVENESS_DATABASE_URL = make_conninfo(**patient(_LIVENESS)) if _LIVENESS else ""
 LEASE_TTL_SECONDS = ENV.lease_ttl_seconds
 HEARTBEAT_SECONDS = ENV.heartbeat_seconds
 SWEEP_SECONDS = ENV.sweep_seconds

@@ -103,4 +103,4 @@ def listen_parameters() -> dict[str, Any]:
     """How to open a connection of one's own that may LISTEN on CHANNEL: those of the pool are handed on and on."""
     known = connections["default"].get_connection_params()
     own = {name: value for name, value in known.items() if name not in {"cursor_factory", "context"}}
-    return {"connect_timeout": CONNECT_SECONDS, **own}
+    return {**own, "connect_timeout": CONNECT_SECONDS}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from console.environment import database
+from console.environment import database, patient
 from console.local.sockets import database_url
 
 
@@ -18,3 +18,11 @@ def test_a_socket_folder_with_odd_characters_survives_the_url() -> None:
     entry = database(database_url(Path("/srv/my box #1?&"), "signalbox"), pool=True)
     assert (entry["HOST"], entry["NAME"], entry["USER"]) == ("/srv/my box #1?&", "signalbox", "postgres")
     assert entry["CONN_MAX_AGE"] == 0 and entry["OPTIONS"]["pool"]
+
+
+def test_no_session_waits_for_hours_on_a_network_that_swallows_everything() -> None:
+    """Unless the URL says so: by default an idle session hears of a dead network after two hours."""
+    options = database("postgresql://ann@db.example/signalbox?tcp_user_timeout=5000", pool=False)["OPTIONS"]
+    silent = int(options["keepalives_idle"]) + int(options["keepalives_interval"]) * int(options["keepalives_count"])
+    assert (silent, options["tcp_user_timeout"], options["connect_timeout"]) == (25, "5000", "10")
+    assert patient("host=db.example")["keepalives_idle"] == "10"
