@@ -12,7 +12,7 @@ def main() -> None:
     with running_server() as server:
         for workers in (1, 4):
             title(f"Decisions, {workers} worker{'s' if workers > 1 else ''} (target: half of the plain rate)")
-            played = play(server, [Entry(PLAIN), Entry(OURS)], workers=workers, rounds=3, seconds=1)
+            played = play(server, [Entry(PLAIN), Entry(OURS)], workers=workers, rounds=3, seconds=0.6)
             for name in played.loads:
                 rate, share = played.rate(name), played.ratio(name, PLAIN)
                 line(name, f"{rate:8.1f} decisions/s", f"{share:5.2f} of plain SQL")

@@ -15,8 +15,8 @@ from bench.closed_loop import Operation
 from bench.contenders import ours
 from bench.parked import park
 
-POOL = 20_000
-SHARE = 1_500  # what one worker takes for itself
+POOL = 8_000
+SHARE = 600  # what one worker takes for itself
 
 _POOL = """
 CREATE TABLE bench_pool AS SELECT id, run_id, tenant_id, checkpoint_revision, checkpoint_digest, args_digest, tool_call_id
