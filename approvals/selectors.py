@@ -9,11 +9,12 @@ from django.db.models import QuerySet
 
 from accounts.errors import NotFound
 from accounts.selectors import authority_of
-from accounts.statements import fetch, stored_rows
+from accounts.statements import Gathered, fetch, gather, gathered, stored, stored_rows
 from accounts.states import Actor, Permission
 from approvals.models import Assignment, Decision, Delegation, PolicyDecision, PolicyVersion, Vote, Wait
 from approvals.policies import BUILT_IN, BUILT_IN_VERSION, Policy, read
 from approvals.statements import (
+    ASKED_PEOPLE,
     ASKING_ABOUT,
     PAST_DEADLINE,
     POLICY_NUMBER,
@@ -103,8 +104,17 @@ def newest_wait(*, call_id: UUID) -> Wait | None:
 
 def newest_waits(*, call_ids: Sequence[UUID]) -> dict[UUID, Wait]:
     """By call, the wait that was opened last for it."""
-    rows = stored_rows(Wait, "tool_call_id = ANY(%(calls)s) ORDER BY opened_at", {"calls": list(call_ids)})
-    return {row.tool_call_id: row for row in rows}
+    return {wait.tool_call_id: wait for wait, _ in newest_asked(gather(_ASKED, {"calls": list(call_ids)})).values()}
+
+
+_ASKED = gathered(ASKED_PEOPLE, of=("asked_people", "decided"))
+
+
+def newest_asked(found: Gathered) -> dict[UUID, tuple[Wait, Decision | None]]:
+    """By call, the wait that was opened last for it and what was decided, by the rows of ASKED_PEOPLE."""
+    decisions = {row.wait_id: row for row in stored(Decision, found["decided"])}
+    waits = sorted(stored(Wait, found["asked_people"]), key=lambda wait: wait.opened_at)
+    return {wait.tool_call_id: (wait, decisions.get(wait.id)) for wait in waits}
 
 
 def bound_revisions(run_id: UUID) -> frozenset[int]:

@@ -1,7 +1,7 @@
 """Constant SQL of the approvals app: what the policy said about the calls of a step, votes and decisions, and what is due."""
 
 from accounts.statements import columns
-from approvals.models import Wait
+from approvals.models import Decision, Wait
 
 POLICY = """
 ruled AS (
@@ -21,6 +21,33 @@ GOVERNED = """
 allows AS (
     SELECT fence.run_id FROM fence WHERE NOT EXISTS (
         SELECT FROM approvals_policyhead h WHERE h.tenant_id = %(tenant)s AND h.number <> %(policy_number)s::int))"""
+
+# What the people who decided rest on, kept as it is until the commit that sends on their word (rulings 4 and 35).
+GOVERNING = """
+governing AS (SELECT h.number FROM approvals_policyhead h WHERE h.tenant_id = %(tenant)s FOR SHARE)"""
+WAITS_KEPT = """
+waits_kept AS (
+    SELECT w.id, coalesce(w.valid_until <= clock_timestamp(), false) AS expired FROM approvals_wait w, fence
+    WHERE w.run_id = fence.run_id AND w.id = ANY(%(waits)s::uuid[]) AND w.status = 'APPROVED'
+    ORDER BY w.id FOR NO KEY UPDATE OF w)"""
+
+# The approvals that the calls of a step go by, locked by WAITS_KEPT, are used up with it, and what they have woken the run for.
+CONSUMED = """
+consumed AS (
+    UPDATE approvals_wait w SET status = 'CONSUMED'
+    FROM done WHERE w.run_id = done.run_id AND w.id = ANY(%(waits)s::uuid[]) AND w.status = 'APPROVED'
+    RETURNING w.id),
+heard AS (
+    UPDATE runs_wakeup u SET status = 'CONSUMED', consumed_fence = done.fence
+    FROM consumed, done WHERE u.wait_id = consumed.id AND u.status = 'PENDING' RETURNING u.id)"""
+
+# What people were asked about the calls of a barrier, and what they said.
+ASKED_PEOPLE = f"""
+asked_people AS (
+    SELECT {columns(Wait, "w")} FROM approvals_wait w WHERE w.tool_call_id = ANY(%(calls)s::uuid[])
+    ORDER BY w.opened_at),
+decided AS (
+    SELECT {columns(Decision, "d")} FROM approvals_decision d JOIN asked_people ON asked_people.id = d.wait_id)"""
 
 POLICY_NUMBER = "SELECT number FROM approvals_policyhead WHERE tenant_id = %(tenant)s"
 

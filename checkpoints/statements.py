@@ -59,8 +59,8 @@ COMMITTED = f"""
 committed AS (SELECT {columns(Commitment, "c")} FROM checkpoints_commitment c WHERE c.run_id = %(run)s)"""
 COMMITTED_KEPT = f"""
 committed AS (
-    SELECT {columns(Commitment, "c")} FROM checkpoints_commitment c, locked
-    WHERE c.run_id = locked.id ORDER BY c.accepted_at, c.id FOR SHARE OF c)"""
+    SELECT {columns(Commitment, "c")} FROM checkpoints_commitment c, fence
+    WHERE c.run_id = fence.run_id ORDER BY c.accepted_at, c.id FOR SHARE OF c)"""
 
 # The head, and what the revision before it is known by.
 HEADED = """

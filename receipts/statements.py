@@ -174,6 +174,12 @@ run_id = %(run)s AND status IN ('DISPATCHED', 'UNCERTAIN', 'RETRY_WAIT') ORDER B
 
 AUTHORED = "run_id = %(run)s AND proposed_by = 'HUMAN' ORDER BY ordinal"
 
+# The calls of a barrier that have not been sent and are not closed.
+UNSENT = f"""
+unsent AS (
+    SELECT {columns(ToolCall, "c")} FROM receipts_toolcall c
+    WHERE c.id = ANY(%(calls)s::uuid[]) AND c.status IN ('PROPOSED', 'AWAITING_APPROVAL'))"""
+
 # A proposal may wait for the call that stands for the model's own.
 WAITING = """
 WITH named AS (

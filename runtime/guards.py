@@ -10,24 +10,27 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from accounts.selectors import may_still, still_may
+from accounts.selectors import may_still, people_in, still_may
+from accounts.statements import gather
 from accounts.states import Permission
 from approvals.policies import version_name
 from approvals.selectors import approval_expired, approval_used, policy_number_kept
 from approvals.services import decided_waits_invalidate, lapsed_voice
-from checkpoints.selectors import withdrawn_commitment, withdrawn_of
+from checkpoints.selectors import commitments_in, withdrawn_commitment, withdrawn_of
 from receipts.selectors import last_verdict
 from receipts.states import EffectClass
 from runs.errors import LeaseLost
 from runs.leases import lease_lock
 from runs.selectors import refused_before
 from runs.services import refusal_record
+from runs.statements import fence_params
 from runs.states import RefusalKind
 from runtime.drift import drift_of
 from runtime.ending import held_run, refuse_resume
 from runtime.facts import LAPSED, lapsed_under
 from runtime.registry import tool_of
 from runtime.session import Session
+from runtime.statements import GROUND
 from runtime.tools.registry import definition_hash
 
 
@@ -51,20 +54,53 @@ def ground_found(run: Any, members: Iterable[Sequence[Any]], commitments: Iterab
     return _acts(run, may_still(run.created_by, Permission.START, members)) or _holds(withdrawn_of(commitments))
 
 
-def approval(session: Session, call: Any, wait: Any) -> Failed | None:
+@dataclass(frozen=True)
+class Kept:
+    """What the guards of a dispatch look at, as its transaction has read it and keeps it: the members that count, what the run
+    has committed to, which approvals stand and which of them are out of time, and the number of the policy, if a row says it.
+    """
+
+    members: Sequence[Sequence[Any]]
+    commitments: Sequence[Any]
+    approved: frozenset[UUID]
+    expired: frozenset[UUID]
+    governing: int | None
+
+    def policy_number(self, tenant_id: UUID) -> int:
+        """The version in force, and it stays so; for a tenant that never had another one, the row that says so is made now."""
+        return policy_number_kept(tenant_id) if self.governing is None else self.governing
+
+
+def kept(session: Session, waits: Sequence[UUID]) -> Kept:
+    """Lock the lease and read under it, in one statement, what a dispatch by these approvals rests on, first in its
+    transaction. Raises LeaseLost.
+    """
+    members = people_in([session.run.created_by])
+    found = gather(GROUND, fence_params(session.holding) | {"members": members, "waits": list(waits)})
+    if not found["fence"]:
+        raise LeaseLost
+    number = found["governing"][0][0] if found["governing"] else None
+    approved = frozenset(id for id, _ in found["waits_kept"])
+    expired = frozenset(id for id, over in found["waits_kept"] if over)
+    return Kept(found["members"], commitments_in(found["committed"]), approved, expired, number)
+
+
+def approval(session: Session, kept: Kept, call: Any, wait: Any) -> Failed | None:
     """Guards 9 to 12 of a call that people have approved, in their order. Called inside the commit that consumes the wait."""
     return (
-        _binding(session, call, wait)
-        or _principal(session)
-        or _deciders(wait)
-        or _withdrawn(session)
+        _binding(session, kept, call, wait)
+        or _acts(session.run, may_still(session.run.created_by, Permission.START, kept.members))
+        or _deciders(kept, wait)
+        or _holds(withdrawn_of(kept.commitments))
         or _stale(session, call)
     )
 
 
-def unasked(session: Session, call: Any) -> Failed | None:
+def unasked(session: Session, kept: Kept, call: Any) -> Failed | None:
     """Guards 10 to 12 of a call that policy asks nobody about. What only reads is sent all the same."""
-    return None if call.effect_class == EffectClass.READ_ONLY else ground(session) or _stale(session, call)
+    if call.effect_class == EffectClass.READ_ONLY:
+        return None
+    return ground_found(session.run, kept.members, kept.commitments) or _stale(session, call)
 
 
 def retry(session: Session, call: Any) -> Failed | None:
@@ -105,7 +141,7 @@ def _no_longer(label: str, did: str, subject: UUID) -> Failed:
     return Failed(RefusalKind.AUTHORITY, why, subject, holds=False)
 
 
-def _binding(session: Session, call: Any, wait: Any) -> Failed | None:
+def _binding(session: Session, kept: Kept, call: Any, wait: Any) -> Failed | None:
     """Guard 9: the run is where the approval was bound, and tool and policy are those that were shown."""
     bound = (wait.checkpoint_revision, wait.checkpoint_digest)
     if bound != (session.position.revision, session.position.digest) or wait.args_digest != call.args_digest:
@@ -113,7 +149,7 @@ def _binding(session: Session, call: Any, wait: Any) -> Failed | None:
     tool = tool_of(session.spec, call.tool)
     if tool is None or definition_hash(tool) != wait.tool_hash:
         return _asked_afresh(RefusalKind.SUPERSEDED, wait, "the tool was changed after it was approved")
-    if wait.policy_version != version_name(policy_number_kept(wait.tenant_id)):
+    if wait.policy_version != version_name(kept.policy_number(wait.tenant_id)):
         return _asked_afresh(RefusalKind.SUPERSEDED, wait, "the policy was changed after it was approved")
     return None
 
@@ -131,9 +167,9 @@ def _acts(run: Any, may: bool) -> Failed | None:
     return Failed(RefusalKind.AUTHORITY, f"the run acts for {name}, who may not start runs here any more")
 
 
-def _deciders(wait: Any) -> Failed | None:
+def _deciders(kept: Kept, wait: Any) -> Failed | None:
     """Guard 10, second half: the approval is used in time, and all who gave it may still decide."""
-    if approval_expired(wait):
+    if wait.id in kept.expired:
         return _asked_afresh(RefusalKind.AUTHORITY, wait, "the approval was not used in time")
     return _approvers(wait)
 

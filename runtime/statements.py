@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accounts.statements import DATA_KEY, MEMBERS, gathered, joined
-from approvals.statements import GOVERNED, POLICY
+from approvals.statements import ASKED_PEOPLE, CONSUMED, GOVERNED, GOVERNING, POLICY, WAITS_KEPT
 from checkpoints.statements import (
     CHAINED,
     COMMITTED,
@@ -35,6 +35,7 @@ from receipts.statements import (
     RESULT,
     SEAL,
     UNANSWERED,
+    UNSENT,
 )
 from runs.statements import (
     ARTIFACT,
@@ -128,7 +129,7 @@ RECORD_TASK = joined(
 )
 # A result whose snapshot can't be saved: the facts alone, on the head as it is (T11).
 RECORD_ALONE = joined(FENCE, GO, OPEN_CALL, _DONE_WHERE_OPEN, RESULT, EFFECT, OBLIGATION, BUDGET, select=_NONE)
-DISPATCH_CALLS = joined(FENCE, GO, _STANDS_WHERE_GO, SAVE, DISPATCH, BUDGET, select=_SENT)
+DISPATCH_CALLS = joined(FENCE, GO, _STANDS_WHERE_GO, SAVE, DISPATCH, CONSUMED, BUDGET, select=_SENT)
 DISPATCH_AGAIN = joined(FENCE, GO, _DONE_WHERE_GO, DISPATCH, BUDGET, select=_SENT)
 
 # Everything that a worker has to know of a run that it has taken, as it is at one moment after that.
@@ -150,6 +151,19 @@ RESTORE = gathered(
         *OF_HISTORY,
         *("lapsed", "principal", "committed", "data_key"),
     ),
+)
+
+# What the calls of a barrier wait for.
+AWAITED = gathered(UNSENT, ASKED_PEOPLE, of=("unsent", "asked_people", "decided"))
+
+# What the guards of a dispatch look at, under the lease and kept as it is until its commit (rulings 26 and 35).
+GROUND = gathered(
+    FENCE,
+    MEMBERS,
+    COMMITTED_KEPT,
+    GOVERNING,
+    WAITS_KEPT,
+    of=("fence", "members", "committed", "governing", "waits_kept"),
 )
 
 # What has to hold for a run to complete, locked in the order of ruling 37 until the commit.
@@ -197,7 +211,7 @@ class Written:
 
 def write(sql: str, params: dict[str, Any]) -> Written:
     """Send one step. A worker that drains starts nothing new with it."""
-    gates = {"news": None, "start": not draining()}
+    gates: dict[str, Any] = {"news": None, "start": not draining(), "waits": []}
     held, stopping, pausing, go, done, news, short, started = run_statement(sql, gates | params)
     return Written(
         held=bool(held),

@@ -24,6 +24,7 @@ from receipts.selectors.calls import (
     reads_done,
     result_bytes,
     unsent_calls,
+    unsent_in,
     unsettled_revisions,
 )
 from receipts.selectors.evidence import (
@@ -137,6 +138,7 @@ __all__ = [
     "turns_of",
     "unanswered_attempts",
     "unsent_calls",
+    "unsent_in",
     "unsettled_revisions",
     "verdicts_on",
     "written_arguments",

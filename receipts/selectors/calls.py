@@ -1,15 +1,17 @@
 """Reads of calls: what was to happen, and what came of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
 from accounts.errors import NotFound
 from accounts.selectors import plain_body, proved_body
-from accounts.statements import stored_rows
+from accounts.statements import fetch, joined, stored
 from accounts.states import Actor, Permission
 from receipts.models import ModelCall, Result, ToolCall
+from receipts.statements import UNSENT
 from receipts.states import OPEN_TURN, UNSETTLED_CALL, CallStatus, ModelCallStatus
 
 
@@ -50,8 +52,15 @@ def calls_of(*, ids: Sequence[UUID]) -> dict[UUID, ToolCall]:
 
 def calls_unsent(*, ids: Sequence[UUID]) -> dict[UUID, ToolCall]:
     """Those of these calls that have not been sent and are not closed, by id."""
-    unsent = "id = ANY(%(ids)s) AND status IN ('PROPOSED', 'AWAITING_APPROVAL')"
-    return {call.id: call for call in stored_rows(ToolCall, unsent, {"ids": list(ids)})}
+    return unsent_in(fetch(_UNSENT, {"calls": list(ids)}))
+
+
+_UNSENT = joined(UNSENT, select="SELECT * FROM unsent")
+
+
+def unsent_in(rows: Iterable[Sequence[Any]]) -> dict[UUID, ToolCall]:
+    """The same, by the rows of UNSENT."""
+    return {call.id: call for call in stored(ToolCall, rows)}
 
 
 def reads_done(run_id: UUID) -> list[ToolCall]:

@@ -7,8 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from approvals.policies import Ruling
-from approvals.selectors import policy_number_kept
-from approvals.services import ruling_record, wait_consume, wait_refuse
+from approvals.services import ruling_record, wait_refuse
 from checkpoints.envelope import withheld
 from checkpoints.services import SaveRefused, conflict
 from checkpoints.statements import save_params
@@ -18,7 +17,6 @@ from receipts.statements import SentCall, dispatch_params
 from receipts.states import CallStatus, EffectClass
 from runs.errors import LeaseLost
 from runs.faults import reach
-from runs.leases import lease_lock
 from runs.live import hint_changed
 from runs.statements import Purse, fence_params
 from runtime import guards
@@ -70,26 +68,26 @@ def dispatch_first(
     AWAITING_TOOL_RESULT, budget] (rulings 4 and 8).
 
     The guards 9 to 12 are asked inside it, on rows that stay as they are until the commit (ruling 4). Returns False when the
-    run was given back instead. `void` says what follows where an approval can't be used. One that lapses after its guard
-    is not used: the next step looks at it again.
+    run was given back instead. `void` says what follows where an approval can't be used; one that is gone is looked at again
+    by the next step.
     """
     bound = [bound_tool(session, each.call) for each in going]
     snapshot = session.next_snapshot(Phase.AWAITING_TOOL_RESULT, node="act")
     prepared = session.prepared(snapshot, Trigger.CURSOR)
     params = fence_params(session.holding) | save_params(prepared, key_id=session.key_id)
     params |= _dispatch_params(going, bound, ["PROPOSED", "AWAITING_APPROVAL"])
+    waits = [each.wait.id for each in going if each.wait is not None]
     try:
         with transaction.atomic():
-            if lease_lock(session.holding) is None:
-                raise LeaseLost
-            failed = _guarded(session, going)
-            if failed is not None or not _governed(session, going):
+            kept = guards.kept(session, waits)
+            failed = _guarded(session, kept, going)
+            if failed is not None or not kept.approved.issuperset(waits) or not _governed(session, kept, going):
                 raise _NotSent(failed=failed)
-            _consume(session, going, not_going)
+            _close_decided(session, going, not_going)
             prepare_effects(session, [(each.call, *bind) for each, bind in zip(going, bound, strict=True)])
             for each in going:
                 reach("inside_dispatch_tx", each.call.tool)
-            written = write(DISPATCH_CALLS, params | _reserved(session, going, bound).params())
+            written = write(DISPATCH_CALLS, params | {"waits": waits} | _reserved(session, going, bound).params())
             if written.started != len(going):
                 raise _NotSent(written)
     except _NotSent as refused:
@@ -106,34 +104,32 @@ def dispatch_first(
     return True
 
 
-def _guarded(session: Session, going: Sequence[Going]) -> guards.Failed | None:
+def _guarded(session: Session, kept: guards.Kept, going: Sequence[Going]) -> guards.Failed | None:
     """The first guard that one of the calls does not pass."""
     return _first(
         [
-            guards.approval(session, each.call, each.wait)
+            guards.approval(session, kept, each.call, each.wait)
             if each.wait is not None
-            else guards.unasked(session, each.call)
+            else guards.unasked(session, kept, each.call)
             for each in going
         ]
     )
 
 
-def _governed(session: Session, going: Sequence[Going]) -> bool:
+def _governed(session: Session, kept: guards.Kept, going: Sequence[Going]) -> bool:
     """Whether the policy that lets calls with an effect go is the one in force, and stays so until the commit (ruling 35)."""
     if all(each.ruling is None or each.call.effect_class == EffectClass.READ_ONLY for each in going):
         return True
-    return policy_number_kept(session.run.tenant_id) == session.policy.number
+    return kept.policy_number(session.run.tenant_id) == session.policy.number
 
 
 def _first(failures: Sequence[guards.Failed | None]) -> guards.Failed | None:
     return next((failed for failed in failures if failed is not None), None)
 
 
-def _consume(session: Session, going: Sequence[Going], not_going: Sequence[NotGoing]) -> None:
-    fence = session.holding.fence
+def _close_decided(session: Session, going: Sequence[Going], not_going: Sequence[NotGoing]) -> None:
+    """Record what the policy said of the calls that go, and close those that a person or time has refused."""
     for each in going:
-        if each.wait is not None and not wait_consume(each.wait, fence=fence):
-            raise _NotSent
         if each.ruling is not None:
             ruling_record(each.call, each.ruling)
     for refused in not_going:

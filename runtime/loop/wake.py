@@ -3,13 +3,15 @@ consumes them all, each call by its own decision (ruling 8). Everything is check
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from approvals.selectors import decision_of, newest_waits
+from accounts.statements import gather
+from approvals.selectors import newest_asked
 from approvals.services import arguments_intact
 from approvals.states import DEADLINE, WaitStatus
 from checkpoints.services import head_lock, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
+from receipts.selectors import unsent_in
 from receipts.states import CallStatus
 from runs.faults import reach
 from runs.states import RefusalKind, RunStatus, WakeupCause
@@ -18,31 +20,40 @@ from runtime import guards
 from runtime.ending import held_run, park, stop
 from runtime.facts import refresh
 from runtime.loop.dispatch import Going, NotGoing, dispatch_first, refuse_in_step
-from runtime.loop.route import route_calls, to_decide, unsent
+from runtime.loop.route import route_calls, to_decide
 from runtime.session import Session
+from runtime.statements import AWAITED
 
-Asked = tuple[Any, Any]
+
+class Asked(NamedTuple):
+    """A call that somebody was asked about, the newest wait of it, and what was decided."""
+
+    call: Any
+    wait: Any
+    decision: Any
+
 
 _REFUSED = (WaitStatus.REJECTED, WaitStatus.EXPIRED)
 
 
 def wake(session: Session) -> bool:
     """Go by the newest wait of each call that the head waits for."""
-    calls = unsent(session)
+    found = gather(AWAITED, {"calls": list(session.snapshot.barrier)})
+    unsent, people = unsent_in(found["unsent"]), newest_asked(found)
+    calls = [unsent[id] for id in session.snapshot.barrier if id in unsent]
     if not calls:
         return to_decide(session)
-    waits = newest_waits(call_ids=[call.id for call in calls])
-    asked = [(call, waits[call.id]) for call in calls if call.id in waits]
-    if any(wait.status == WaitStatus.OPEN for _, wait in asked):
+    asked = [Asked(call, *people[call.id]) for call in calls if call.id in people]
+    if any(one.wait.status == WaitStatus.OPEN for one in asked):
         if guards.goes_on(session):
             park(session.holding, RunStatus.WAITING, cause="STILL_WAITING")
         return False
-    approved = [(call, wait) for call, wait in asked if wait.status == WaitStatus.APPROVED]
-    refused = [_not_going(call, wait) for call, wait in asked if wait.status in _REFUSED]
+    approved = [one for one in asked if one.wait.status == WaitStatus.APPROVED]
+    refused = [_not_going(one) for one in asked if one.wait.status in _REFUSED]
     if _is_void(calls, approved, refused):
         return _ask_afresh(session, calls, refused)
-    for call, _ in approved:
-        failed = _changed(call)
+    for one in approved:
+        failed = _changed(one.call)
         if failed is not None:
             return guards.hold(session, failed)
     return _go(session, approved, refused) if approved else _refuse_all(session, refused)
@@ -57,22 +68,22 @@ def _is_void(calls: list[Any], approved: list[Asked], refused: list[NotGoing]) -
     return decided < len(asked) or (not approved and decided < len(calls))
 
 
-def _not_going(call: Any, wait: Any) -> NotGoing:
-    decision = decision_of(wait)
+def _not_going(one: Asked) -> NotGoing:
+    decision = one.decision
     if decision is None:
-        return NotGoing(call, wait, "nobody decided in time")
-    return NotGoing(call, wait, f"by {'its deadline' if decision.actor == DEADLINE else 'a person'}: {decision.reason}")
+        return NotGoing(one.call, one.wait, "nobody decided in time")
+    by = "its deadline" if decision.actor == DEADLINE else "a person"
+    return NotGoing(one.call, one.wait, f"by {by}: {decision.reason}")
 
 
 def _go(session: Session, approved: list[Asked], refused: list[NotGoing]) -> bool:
     """Send what was approved; what was refused is closed in the same commit."""
     going = []
-    for call, wait in approved:
-        reach("before_attempt_commit", call.tool)
-        decision = decision_of(wait)
-        if decision is None:
-            raise LookupError(f"wait {wait.id} is approved without a decision")
-        going.append(Going(call, decision.actor, wait))
+    for one in approved:
+        reach("before_attempt_commit", one.call.tool)
+        if one.decision is None:
+            raise LookupError(f"wait {one.wait.id} is approved without a decision")
+        going.append(Going(one.call, one.decision.actor, one.wait))
     if not dispatch_first(session, going, refused, void=partial(_void, session)):
         return False
     if refused:

@@ -51,7 +51,7 @@ def held_worker(
 
     patch.setattr(steps, "run_statement", held)
     if name == "DISPATCH_CALLS":
-        gate = gate_at(patch, import_module("runtime.loop.dispatch"), "lease_lock")
+        gate = gate_at(patch, import_module("runtime.guards"), "kept")
     worker = Aside(lambda: drive(run_id))
     gate.wait_reached()
     return run_id, gate, worker

@@ -29,6 +29,7 @@ from runtime.ending import adopt
 from runtime.heartbeat import Heartbeat
 from runtime.loop import drive
 from runtime.recovery import restore
+from runtime.session import Session
 from tests.agents import SCRIPT, Bound, calls
 from tests.engine.engine import (
     At,
@@ -227,11 +228,16 @@ def test_a_guard_says_by_itself_why_it_fails(ground: Ground, case: Case) -> None
     assert session is not None
     call = call_named(ground.run_id, "a")
     wait = newest_waits(call_ids=[call.id])[call.id]
-    assert guards.approval(session, call, wait) is None
+    assert _approval(session, call, wait) is None
     case.spoil(ground)
-    failed = guards.approval(session, call, wait)
+    failed = _approval(session, call, wait)
     assert failed is not None
     assert (failed.kind, failed.holds, bool(failed.why)) == (case.kind, case.status == "HELD", True)
+
+
+def _approval(session: Session, call: Any, wait: Any) -> guards.Failed | None:
+    with transaction.atomic():
+        return guards.approval(session, guards.kept(session, [wait.id]), call, wait)
 
 
 # ── those that hold without an approval in hand ──────────────────────────────

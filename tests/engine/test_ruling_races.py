@@ -28,6 +28,7 @@ from runtime.contracts import ToolUnknown
 from runtime.loop import dispatch, drive
 from runtime.requeue import requeue_woken
 from runtime.services import GoalRevised, Started, StartRequest, Terms, Withdrawn, commitment_withdraw, run_start
+from runtime.statements import GROUND
 from runtime.tasks import sweep
 from tests.agents import SCRIPT, calls
 from tests.engine.engine import At, Engine, call_named, open_wait, run_now, sql
@@ -243,11 +244,7 @@ def test_without_the_share_lock_a_withdrawal_would_come_between_the_last_check_a
 ) -> None:
     """Ruling 35: with it, test_commitments.py shows that the withdrawal waits."""
     run_id = rests_on_something(engine)
-
-    def unlocked(run_id: UUID) -> Commitment | None:
-        return Commitment.objects.filter(run_id=run_id, status="WITHDRAWN").first()
-
-    monkeypatch.setattr(guards, "withdrawn_commitment", unlocked)
+    monkeypatch.setattr(guards, "GROUND", GROUND.replace("FOR SHARE OF c", ""))
     gate = gate_at(monkeypatch, import_module("runtime.loop.dispatch"), "prepare_effects")
     worker = Aside(lambda: drive(run_id))
     gate.wait_reached()
