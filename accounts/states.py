@@ -88,17 +88,6 @@ class NoticeStatus(StrEnum):
 
 NOTICE_MOVES = [("PENDING", "SENT"), ("PENDING", "FAILED"), ("PENDING", "SKIPPED")]
 
-# Whom each kind is for: a person hears only of what they may do something about, or may read.
-NOTICE_FOR: dict[NoticeKind, Permission] = {
-    NoticeKind.OPENED: Permission.DECIDE,
-    NoticeKind.REMINDER: Permission.DECIDE,
-    NoticeKind.ESCALATED: Permission.DECIDE,
-    NoticeKind.DECIDED: Permission.READ,
-    NoticeKind.UNKNOWN_CALL: Permission.READ,
-    NoticeKind.HELD: Permission.READ,
-    NoticeKind.STUCK: Permission.READ,
-}
-
 
 @dataclass(frozen=True)
 class Actor:

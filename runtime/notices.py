@@ -14,10 +14,11 @@ from uuid import UUID
 from django.conf import settings
 
 from accounts.codec import BodyChanged
-from accounts.selectors import notices_claimed, plain_body
+from accounts.selectors import membership_actor, notices_claimed, plain_body
 from accounts.services import Claim, notices_again, notices_claim, notices_settle
-from accounts.states import NOTICE_FOR, EndpointKind, NoticeKind, NoticeStatus, permissions_of
+from accounts.states import EndpointKind, NoticeKind, NoticeStatus, Permission
 from approvals.selectors import waits_open
+from approvals.services import asks
 from runs.selectors import runs_held
 from runtime.gateways.addresses import AddressRefused, checked
 from runtime.gateways.chat import tell_service
@@ -69,9 +70,7 @@ def _deliver(claim: Claim) -> None:
     told = [notice for notice in live if _concerns(endpoint, notice)]
     other = [notice.id for notice in live if notice not in told]
     if other:
-        notices_settle(
-            claim, other, status=NoticeStatus.SKIPPED, error="The person's roles have nothing to do with it."
-        )
+        notices_settle(claim, other, status=NoticeStatus.SKIPPED, error="It does not ask for this person.")
     if told:
         _tell(claim, endpoint, told)
 
@@ -85,8 +84,14 @@ def _mute(endpoint: Any) -> str:
 
 
 def _concerns(endpoint: Any, notice: Any) -> bool:
+    """Whether a person has something to do with it: of a wait that is open, whether it asks for them."""
     member = endpoint.membership
-    return member is None or NOTICE_FOR[NoticeKind(notice.kind)] in permissions_of(frozenset(member.roles))
+    if member is None:
+        return True
+    actor = membership_actor(membership=member, username=member.user.username, door="notice")
+    if notice.kind in _WHILE_OPEN:
+        return asks(wait_id=notice.subject_id, actor=actor)
+    return actor.may(Permission.READ)
 
 
 def _still_so(notices: Sequence[Any]) -> list[Any]:

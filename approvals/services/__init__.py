@@ -24,7 +24,7 @@ from approvals.services.policy import (
     policy_activate,
     policy_save,
 )
-from approvals.services.voice import asked, lapsed_voice
+from approvals.services.voice import asked, asks, lapsed_voice
 from approvals.services.vote import VoteWithdrawn, vote_withdraw
 from approvals.services.wait import (
     call_waits_invalidate,
@@ -60,6 +60,7 @@ __all__ = [
     "approvals_decide",
     "arguments_intact",
     "asked",
+    "asks",
     "call_waits_invalidate",
     "decided_waits_invalidate",
     "delegation_end",

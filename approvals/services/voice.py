@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from uuid import UUID
 
 from accounts.errors import NotAllowed, Refused
 from accounts.selectors import authority_of
@@ -62,6 +63,14 @@ def lapsed_voice(wait: Wait) -> str | None:
         if not holds:
             return vote.actor
     return None
+
+
+def asks(*, wait_id: UUID, actor: Actor) -> bool:
+    """Whether a wait asks for this person, by their own authority or by one that was given to them. For what they are told:
+    whether they may decide is found out when they do.
+    """
+    wait = Wait.objects.get(id=wait_id)
+    return Holder(actor.label, actor.roles, actor.groups).is_asked(wait) or bool(_givers(actor, wait))
 
 
 def asked(wait: Wait) -> str:

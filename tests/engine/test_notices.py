@@ -19,8 +19,10 @@ from approvals.models import Wait
 from runtime.loop import drive
 from runtime.notices import notices_deliver
 from runtime.services import EndpointAdded, EndpointRequest, endpoint_add, endpoint_drop
+from runtime.tasks import sweep
 from tests.agents import calls
-from tests.engine.engine import Engine, open_wait, run_now, sql
+from tests.engine.engine import Engine, open_wait, run_now, sql, sql_past_triggers
+from tests.engine.governed import govern, rule
 from tests.engine.lost import lose_answer
 from tests.receiver import Receiver, mail_server, receiver
 
@@ -102,6 +104,31 @@ def test_nothing_is_written_where_nobody_listens(engine: Engine, hook: Receiver)
     endpoint_drop(actor=engine.person("olga"), endpoint_id=endpoint)
     asked(engine)
     assert rows() == []
+
+
+def test_people_are_reminded_and_an_escalation_reaches_whom_it_asks(engine: Engine, hook: Receiver) -> None:
+    ask = rule(
+        "somebody looks",
+        "ask",
+        tools=["once"],
+        group="funds",
+        remind="1m",
+        escalate="2m",
+        escalate_to="role:reconciler",
+    )
+    govern(engine, ask)
+    listening(engine, hook, NoticeKind.ESCALATED, by="rolf", whole_tenant=False)
+    listening(engine, hook, NoticeKind.ESCALATED, by="ann", whole_tenant=False)
+    listening(engine, hook, NoticeKind.REMINDER)
+    wait = asked(engine)
+    for column in ("remind_at", "escalate_at"):
+        sql_past_triggers(f"UPDATE approvals_wait SET {column} = clock_timestamp() WHERE id = %s", wait.id)
+    sweep()
+    sweep()
+    notices_deliver()
+    told = {(row.endpoint.created_by, row.kind, row.status) for row in Notice.objects.select_related("endpoint")}
+    olga, rolf, ann = (engine.person(name).label for name in ("olga", "rolf", "ann"))
+    assert told == {(olga, "REMINDER", "SENT"), (rolf, "ESCALATED", "SENT"), (ann, "ESCALATED", "SKIPPED")}
 
 
 # ── told once, tried again, and given up ─────────────────────────────────────
@@ -296,9 +323,12 @@ def test_a_mail_says_it_in_its_subject_and_holds_the_link(engine: Engine, mailed
 def test_what_is_of_low_risk_is_gathered_into_one_mail(engine: Engine, mailed: list[str]) -> None:
     """Waits of low risk wait for the digest; the others are told at once."""
     mailbox(engine, digest=True)
+    govern(engine, rule("little", "ask", tools=["once"], risk="low"))
     waits = [asked(engine) for _ in range(3)]
-    sql("UPDATE accounts_notice SET gathered = true, due_at = clock_timestamp() + interval '1 hour'")
+    govern(engine, rule("more", "ask", tools=["once"], risk="normal"))
     other = asked(engine)
+    gathered = Notice.objects.filter(gathered=True).values_list("subject_id", "due_at")
+    assert {id for id, _ in gathered} == {wait.id for wait in waits} and len({due for _, due in gathered}) == 1
     assert notices_deliver() == 1
     assert len(mailed) == 1 and str(other.id) in mailed[0]
     sql("UPDATE accounts_notice SET due_at = clock_timestamp() WHERE status = 'PENDING'")
