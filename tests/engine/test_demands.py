@@ -17,6 +17,7 @@ from approvals.errors import (
     IncompleteView,
     NotAsked,
     NotTogether,
+    PolicyChanged,
     StaleRevision,
     StepUp,
     WaitNotHere,
@@ -28,6 +29,7 @@ from approvals.services import (
     Decided,
     Item,
     Seen,
+    Voted,
     approval_decide,
     approvals_decide,
     wait_escalate,
@@ -43,6 +45,7 @@ from runtime.loop import drive
 from runtime.tasks import sweep
 from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, demand, open_wait, pass_deadline, people, run_now, shown, sql, sql_past_triggers
+from tests.engine.governed import govern, rule
 from tests.engine.races import together, undone
 
 # ── time to look ─────────────────────────────────────────────────────────────
@@ -189,6 +192,36 @@ def test_nobody_is_reminded_of_what_is_decided(engine: Engine, wait: Wait) -> No
     pass_time_of(wait, "remind_at")
     engine.decide(wait)
     assert not wait_remind(wait_id=wait.id)
+
+
+# ── as a policy asks ─────────────────────────────────────────────────────────
+
+
+def test_what_a_tenants_policy_asks_is_what_the_decision_is_held_to(engine: Engine) -> None:
+    govern(engine, rule("two look at it", "ask", tools=["once"], people=2, dwell="30s", risk="high"))
+    wait = open_wait(engine.run(calls(("once", "a"))))
+    assert isinstance(engine.decide(wait), Dwell)
+    for by in ("ann", "abe"):
+        looked(engine, wait, by, seconds_ago=31)
+    assert isinstance(engine.decide(wait), Voted)
+    assert isinstance(engine.decide(wait, by="abe"), Decided)
+    drive(wait.run_id)
+    assert SCRIPT.labels("once") == ["a"]
+
+
+@pytest.mark.parametrize("verdict", ["APPROVE", "REJECT"])
+def test_nothing_is_decided_under_a_policy_that_is_over_before_the_sweep_has_noticed(
+    engine: Engine, wait: Wait, verdict: str
+) -> None:
+    """Ruling 35: the decision itself compares, under the lock of the version in force."""
+    govern(engine, rule("everything is asked", "ask"))
+    refused = engine.decide(wait, verdict)
+    assert isinstance(refused, PolicyChanged)
+    assert (refused.facts["now"], refused.facts["asked"]) == ("v1", "builtin-1")
+    assert not Vote.objects.exists()
+    sweep()
+    drive(wait.run_id)
+    assert isinstance(engine.decide(open_wait(wait.run_id), verdict), Decided)
 
 
 # ── many at once ─────────────────────────────────────────────────────────────
