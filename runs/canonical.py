@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +18,7 @@ MAX_DEPTH = 64
 MAX_BYTES = 1024 * 1024
 MAX_INTEGER = 2**53 - 1
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_written = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False).encode
 EXPONENT_FROM = 1e21  # RFC 8785 writes a smaller whole number without an exponent, so it is read back as an integer
 
 
@@ -26,10 +28,7 @@ class NotCanonical(ValueError):
 
 def canonical(value: Any, *, max_bytes: int | None = None) -> bytes:
     """The canonical bytes of a JSON value, at most so many. Raises NotCanonical."""
-    if check(value):
-        plain = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
-    else:
-        plain = rfc8785.dumps(value)
+    plain = _written(value).encode() if check(value) else rfc8785.dumps(value)
     _check_size(plain, max_bytes)
     return plain
 
@@ -59,6 +58,44 @@ def check(value: Any, path: str = "$", depth: int = 0) -> bool:
     Returns whether the value is plain: without numbers that JavaScript writes in its own way and without keys that UTF-16
     orders in its own way, the standard library's writer gives the same bytes as RFC 8785, in a tenth of the time.
     """
+    return _is_plain(value, depth) or _check(value, path, depth)
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Whether a value is surely plain and good. Names no places, which costs more than to look; `_check` judges the others."""
+    known = _PLAIN.get(type(value))
+    return known is not None and known(value, depth)
+
+
+def _plain_text(text: str, depth: int = 0) -> bool:
+    return "\0" not in text and (text.isascii() or not _SURROGATE.search(text))
+
+
+def _plain_object(value: dict[Any, Any], depth: int) -> bool:
+    if depth >= MAX_DEPTH:
+        return False
+    for key, item in value.items():
+        if type(key) is not str or not key.isascii() or "\0" in key or not _is_plain(item, depth + 1):
+            return False
+    return True
+
+
+def _plain_list(value: Sequence[Any], depth: int) -> bool:
+    return depth < MAX_DEPTH and all(_is_plain(item, depth + 1) for item in value)
+
+
+_PLAIN: dict[type, Callable[[Any, int], bool]] = {
+    str: _plain_text,
+    int: lambda number, _: -MAX_INTEGER <= number <= MAX_INTEGER,
+    bool: lambda _, __: True,
+    type(None): lambda _, __: True,
+    dict: _plain_object,
+    list: _plain_list,
+    tuple: _plain_list,
+}
+
+
+def _check(value: Any, path: str, depth: int) -> bool:
     if depth >= MAX_DEPTH and isinstance(value, dict | list | tuple):
         raise NotCanonical(f"{path}: nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):
@@ -70,12 +107,12 @@ def check(value: Any, path: str = "$", depth: int = 0) -> bool:
     if isinstance(value, dict):
         plain = _check_keys(value, path)
         for key, item in value.items():
-            plain = check(item, f"{path}.{key}", depth + 1) and plain
+            plain = _check(item, f"{path}.{key}", depth + 1) and plain
         return plain
     if isinstance(value, list | tuple):
         plain = True
         for index, item in enumerate(value):
-            plain = check(item, f"{path}[{index}]", depth + 1) and plain
+            plain = _check(item, f"{path}[{index}]", depth + 1) and plain
         return plain
     if value is not None:
         raise NotCanonical(f"{path}: {type(value).__name__} is not JSON")

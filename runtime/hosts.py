@@ -139,8 +139,8 @@ def _bind(
             raise _Unusable(f"at most {CALLS_PER_TURN} calls a turn")
         if tool is None:
             raise _Unusable(f"unknown tool {withheld(proposed.tool)}")
-        args, plain, step_name = _complete(tool, proposed, results, epochs)
-        value = args.model_dump(mode="json")
+        args, value, step_name = _complete(tool, proposed, results, epochs)
+        plain = canonical(value, max_bytes=MAX_BYTES)
         step_name = _granted_step(step_name, value, keys.granted)
         key = idempotency_key(run_id=run_id, step_name=step_name, args=value)
         if key in keys.given_up:
@@ -172,7 +172,7 @@ def _bind(
 
 def _complete(
     tool: Tool, proposed: ProposedCall, results: Sequence[PriorResult], epochs: Mapping[str, int]
-) -> tuple[Arguments, bytes, str]:
+) -> tuple[Arguments, dict[str, Any], str]:
     try:
         args = tool.complete(tool.arguments.model_validate_json(canonical(proposed.arguments)), results)
     except ValidationError as error:
@@ -191,13 +191,13 @@ def _complete(
     found = secret_in(step_name)
     if found:
         raise _Unusable(f"the step name looks like a {found}, which may not be stored; name the step without it")
-    return args, canonical(args.model_dump(mode="json"), max_bytes=MAX_BYTES), step_name
+    return args, args.model_dump(mode="json"), step_name
 
 
 def _granted_step(step_name: str, value: dict[str, Any], granted: Collection[str]) -> str:
     """The step with the epoch that a person has given it by asking for a second effect, or a third (T07)."""
     named, epoch = step_name, 1
-    while intent_key(step_name=named, args=value) in granted:
+    while granted and intent_key(step_name=named, args=value) in granted:
         epoch += 1
         named = f"{step_name}#{epoch}"
     return named

@@ -121,9 +121,8 @@ class Session:
     ) -> Snapshot:
         """The revision that follows the current one, as a draft: `prepared` checks it."""
         now = self.snapshot
-        return Snapshot.model_construct(
-            **{
-                **vars(now),
+        return now.model_copy(
+            update={
                 "revision": self.position.revision + 1,
                 "parent_digest": self.position.digest,
                 "phase": phase,

@@ -1,7 +1,7 @@
 """The handoff note of a run: its fields, its digest, and what may not stand in it. Pure Python."""
 
 from checkpoints.envelope.fit import Unfit, fit
-from checkpoints.envelope.parts import Parts, apply_delta, delta, joined, parts_of, rebuilt, stored_parts
+from checkpoints.envelope.parts import Parts, apply_delta, delta, joined, rebuilt, stored_parts
 from checkpoints.envelope.secrets import secret_in, withheld
 from checkpoints.envelope.snapshot import (
     FORMAT_VERSION,
@@ -36,7 +36,6 @@ __all__ = [
     "joined",
     "materials_of",
     "parse_snapshot",
-    "parts_of",
     "rebuilt",
     "secret_in",
     "snapshot_digest",

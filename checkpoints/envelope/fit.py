@@ -3,7 +3,7 @@
 Pure Python. What is refused is named by its place and its digest; the refused text goes nowhere (rule 9 of model.md).
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
@@ -45,16 +45,16 @@ class Unfit(Exception):
 def fit(draft: Snapshot, *, after: Snapshot | None = None, base: Parts | None = None) -> tuple[Snapshot, Parts]:
     """The checked snapshot, and the canonical bytes of its fields. Raises Unfit.
 
-    Results that the revision before has are not checked, scanned or serialised again.
+    What the revision before has is not scanned or serialised again, nor are its results checked again.
     """
     known = _known(draft, after)
-    snapshot = _checked(draft, known)
+    snapshot, changed = _checked(draft, after, known)
     try:
-        parts = parts_of(snapshot, after=after, base=base)
+        parts = parts_of(snapshot, changed=changed, after=after, base=base)
     except NotCanonical as error:
         path, _, why = str(error).partition(": ")
         raise Unfit("SCHEMA", path, why) from None
-    for path, text in _written(snapshot, after, known):
+    for path, text in _written(snapshot, changed, known):
         found = secret_in(text)
         if found:
             raise Unfit("FORBIDDEN_CONTENT", path, f"it looks like a {found}", digest(text.encode()))
@@ -69,27 +69,35 @@ def _known(draft: Snapshot, after: Snapshot | None) -> int:
     return len(after.results)
 
 
-def _checked(draft: Snapshot, known: int) -> Snapshot:
+def _checked(draft: Snapshot, after: Snapshot | None, known: int) -> tuple[Snapshot, Collection[str]]:
+    """The validated snapshot, and which of its fields are others than before. What is the same is the same object again."""
     results: Any = draft.results
     if isinstance(results, tuple) and len(results) > RESULT_LIMIT:
         raise Unfit("FIELD_LIMIT", "$.results", f"more than {RESULT_LIMIT}")
-    gained = results[known:] if known else results
     try:
-        snapshot = Snapshot.model_validate(draft.model_copy(update={"results": gained}))
+        snapshot = Snapshot.model_validate(vars(draft) | {"results": results[known:] if known else results})
     except ValidationError as error:
         raise _unfit(error, known) from None
-    return snapshot.model_copy(update={"results": (*results[:known], *snapshot.results)}) if known else snapshot
+    fields = vars(snapshot)
+    if known:
+        fields = fields | {"results": (*results[:known], *snapshot.results)}
+    if after is None:
+        return snapshot, fields.keys()
+    given = vars(draft)
+    same = {name: value for name, value in vars(after).items() if given[name] is value or fields[name] == value}
+    return snapshot.model_copy(update=fields | same), fields.keys() - same.keys()
 
 
-def _written(snapshot: Snapshot, after: Snapshot | None, known: int) -> Iterator[tuple[str, str]]:
+def _written(snapshot: Snapshot, changed: Collection[str], known: int) -> Iterator[tuple[str, str]]:
     """Every text that is new in this revision, with its place."""
-    for name in type(snapshot).model_fields:
-        value = getattr(snapshot, name)
+    for name in Snapshot.model_fields:
+        if name not in changed:
+            continue
         if name == "results":
             for index, ref in enumerate(snapshot.results[known:], known):
                 yield from _texts(ref, f"$.results[{index}]")
-        elif after is None or value != getattr(after, name):
-            yield from _texts(value, f"$.{name}")
+        else:
+            yield from _texts(getattr(snapshot, name), f"$.{name}")
 
 
 def _unfit(error: ValidationError, known: int) -> Unfit:

@@ -6,7 +6,7 @@ Pure Python.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from checkpoints.envelope.snapshot import Snapshot
@@ -17,21 +17,26 @@ Parts = Mapping[str, bytes]
 _GROWING = "results"
 
 
-def parts_of(snapshot: Snapshot, *, after: Snapshot | None = None, base: Parts | None = None) -> Parts:
-    """The canonical bytes of every field. `base` are the bytes of the snapshot `after`, as they are stored.
+def parts_of(
+    snapshot: Snapshot, *, changed: Collection[str], after: Snapshot | None = None, base: Parts | None = None
+) -> Parts:
+    """The canonical bytes of every field. `base` are the bytes of the snapshot `after`, as they are stored; `changed` names
+    the fields that are others than there.
 
     Raises NotCanonical.
     """
-    same = set() if after is None or base is None else _same(snapshot, after)
-    grown = _grown(snapshot, after) if after is not None and base is not None else None
-    fields = set(type(snapshot).model_fields) - same - ({_GROWING} if grown is not None else set())
-    values = snapshot.model_dump(mode="json", include=fields)
-    parts = {name: _part(name, values[name]) for name in fields}
-    for name in same:
-        parts[name] = (base or {})[name]
-    if grown is not None and _GROWING not in same:
-        parts[_GROWING] = _longer((base or {})[_GROWING], grown)
+    if after is None or base is None:
+        return _parts(snapshot, set(Snapshot.model_fields))
+    grown = _grown(snapshot, after) if _GROWING in changed else None
+    parts = {**base, **_parts(snapshot, {name for name in changed if name != _GROWING or grown is None})}
+    if grown is not None:
+        parts[_GROWING] = _longer(base[_GROWING], grown)
     return parts
+
+
+def _parts(snapshot: Snapshot, fields: set[str]) -> Parts:
+    values = snapshot.model_dump(mode="json", include=fields)
+    return {name: _part(name, values[name]) for name in fields}
 
 
 def stored_parts(snapshot: Snapshot, plain: bytes) -> Parts | None:
@@ -75,10 +80,6 @@ def _part(name: str, value: Any) -> bytes:
         return canonical(value)
     except NotCanonical as error:
         raise NotCanonical(str(error).replace("$", f"$.{name}", 1)) from error
-
-
-def _same(snapshot: Snapshot, after: Snapshot) -> set[str]:
-    return {name for name in type(snapshot).model_fields if getattr(snapshot, name) == getattr(after, name)}
 
 
 def _grown(snapshot: Snapshot, after: Snapshot) -> bytes | None:

@@ -7,7 +7,7 @@ import base64
 import re
 
 # Name, and the form. Each is anchored on a prefix that its issuer documents, so that ids and digests never match.
-_FORMS: tuple[tuple[str, str], ...] = (
+FORMS: tuple[tuple[str, str], ...] = (
     ("private key", r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----"),
     ("Signalbox token", r"\bsb_[A-Za-z0-9_-]{43}"),
     ("AWS access key", r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
@@ -21,8 +21,10 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("authorization header", r"\b[Aa]uthorization:\s*(?:[Bb]earer|[Bb]asic)\s+[A-Za-z0-9._~+/=-]{16,}"),
     ("password in an address", r"\b[a-z][a-z0-9+.-]*://[^\s:/@]+:[^\s:/@]+@"),
 )
-_ANY = re.compile("|".join(f"(?P<f{number}>{form})" for number, (_, form) in enumerate(_FORMS)))
+_ANY = re.compile("|".join(f"(?P<f{number}>{form})" for number, (_, form) in enumerate(FORMS)))
 
+
+SHORTEST = 8  # the shortest text of a form: a://b:c@
 
 # Each form holds one of these, so a text without them holds no secret. Looking for them is much quicker than the forms.
 _MARKS = (
@@ -39,8 +41,10 @@ _TO_URLSAFE = str.maketrans("+/", "-_")
 
 def secret_in(text: str) -> str | None:
     """The kind of secret that a text holds, as it is or in base64, or None. Says what, never the secret itself."""
+    if len(text) < SHORTEST or _HEXADECIMAL.fullmatch(text):  # no mark is hexadecimal
+        return None
     found = _form_in(text)
-    if found or len(text) < 20 or _HEXADECIMAL.fullmatch(text):
+    if found or len(text) < 20:
         return found
     return next((kind for run in _BASE64.findall(text) if (kind := _form_in(_decoded(run)))), None)
 
@@ -49,7 +53,7 @@ def _form_in(text: str) -> str | None:
     if not any(mark in text for mark in _MARKS):
         return None
     found = _ANY.search(text)
-    return _FORMS[int(found.lastgroup[1:])][0] if found and found.lastgroup else None
+    return FORMS[int(found.lastgroup[1:])][0] if found and found.lastgroup else None
 
 
 def _decoded(run: str) -> str:

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from accounts.selectors import plain_body, sealed_body
 from approvals.errors import CheckpointChanged
 from checkpoints import states
-from checkpoints.envelope import Snapshot, joined, parts_of, snapshot_digest
+from checkpoints.envelope import Snapshot, fit, joined, snapshot_digest
 from checkpoints.errors import Unreadable
 from checkpoints.models import Checkpoint
 from checkpoints.selectors import load_head, load_snapshot, verified_body
@@ -66,7 +66,7 @@ def test_parts_give_the_canonical_body_whatever_is_taken_from_before(engine: Eng
     one = position.snapshot
     two = one.model_copy(update={"results": (ref(),), "revision": 2})
     three = two.model_copy(update={"results": (*two.results, ref()), "turn_no": 4})
-    parts = parts_of(three, after=two, base=parts_of(two, after=one, base=parts_of(one)))
+    _, parts = fit(three, after=two, base=fit(two, after=one, base=fit(one)[1])[1])
     assert joined(parts) == canonical(three.model_dump(mode="json"))
 
 

@@ -11,12 +11,14 @@ from uuid import UUID
 
 import pytest
 from django.db import connection
+from hypothesis import given
+from hypothesis import strategies as st
 
 from accounts.errors import Invalid
 from accounts.models import Membership
 from accounts.services import token_create
 from approvals.services import Decided
-from checkpoints.envelope.secrets import secret_in
+from checkpoints.envelope.secrets import FORMS, secret_in
 from checkpoints.models import Checkpoint
 from checkpoints.states import Trigger
 from receipts.models import Attempt, Proposal, Publication, ReportVersion
@@ -316,6 +318,12 @@ def test_a_secret_is_known_in_base64_too(what: str) -> None:
     for text in (SECRETS[what], f"key: {SECRETS[what]}\n"):
         for encoded in (base64.b64encode(text.encode()), base64.urlsafe_b64encode(text.encode())):
             assert secret_in(f"it is {encoded.decode()} as sent") == what
+
+
+@given(st.from_regex("|".join(form for _, form in FORMS), fullmatch=True))
+def test_whatever_has_a_form_is_found(text: str) -> None:
+    """Neither that it is short nor that it is hexadecimal spares a text that has one from being looked at."""
+    assert secret_in(text) is not None
 
 
 def test_ids_and_digests_are_no_secrets(engine: Engine) -> None:
