@@ -24,8 +24,11 @@ def keep_django_logging(**_: Any) -> None:
 
 @worker_process_init.connect
 def end_with_worker(**_: Any) -> None:
-    """A pool process whose worker was killed ends at once, in the middle of whatever it did, as the worker did."""
+    """A pool process whose worker was killed ends at once, in the middle of whatever it did, as the worker did. One that is
+    asked to stop leaves that to its worker, who drains: systemd, and whoever stops by name, ask all processes at once.
+    """
     die_with_parent(signal.SIGKILL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 @worker_shutting_down.connect

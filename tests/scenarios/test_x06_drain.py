@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
 
@@ -23,12 +24,16 @@ def worker_of(world: World, run_id: UUID) -> Process:
     return next(worker for worker in world.workers if worker.child.pid == os.getpgid(pid))
 
 
-def test_a_stopped_worker_finishes_its_call_and_hands_the_run_over(world: World) -> None:
+@pytest.mark.parametrize("ask", [os.kill, os.killpg], ids=["the worker alone", "each of its processes"])
+def test_a_stopped_worker_finishes_its_call_and_hands_the_run_over(
+    world: World, ask: Callable[[int, int], None]
+) -> None:
+    """Whether it is asked alone or, as systemd does it, with its pool processes."""
     world.tell_outside(mode="hang", **{"for": "reference"})
     run_id = world.start_run()
     world.wait_held("reference")
     worker = worker_of(world, run_id)
-    worker.child.send(signal.SIGTERM)
+    ask(worker.child.pid, signal.SIGTERM)
     world.wait_drained(worker)
 
     world.tell_outside(mode="ok", **{"for": "reference"})
