@@ -169,3 +169,16 @@ class WaitNotHere(Refused):
 
     code = "NOT_FOUND"
     status = 404
+
+
+class GrantOver(Refused):
+    """Nothing was changed. {by} has revoked this grant at {at}."""
+
+    code = "GRANT_OVER"
+
+
+class NoSuchTool(Refused):
+    """Nothing was granted. {agent} has no tool “{tool}” here that policy could ask about. Known: {known}."""
+
+    code = "NO_SUCH_TOOL"
+    status = 400

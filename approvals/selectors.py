@@ -11,11 +11,12 @@ from accounts.errors import NotFound
 from accounts.selectors import authority_of
 from accounts.statements import Gathered, fetch, gather, gathered, stored, stored_rows
 from accounts.states import Actor, Permission
-from approvals.models import Assignment, Decision, Delegation, PolicyDecision, PolicyVersion, Vote, Wait
+from approvals.models import Assignment, Decision, Delegation, Grant, PolicyDecision, PolicyVersion, Vote, Wait
 from approvals.policies import BUILT_IN, BUILT_IN_VERSION, Policy, read
 from approvals.statements import (
     ASKED_PEOPLE,
     ASKING_ABOUT,
+    GRANTS_FOR,
     PAST_DEADLINE,
     POLICY_NUMBER,
     POLICY_OPEN,
@@ -25,6 +26,7 @@ from approvals.statements import (
     UNDER_ANOTHER_POLICY,
 )
 from approvals.states import LIVE_WAIT, WaitStatus
+from receipts.models import ToolCall
 
 
 def waits_visible(actor: Actor) -> QuerySet[Wait]:
@@ -222,3 +224,37 @@ def waits_to_remind(limit: int = 200) -> list[tuple[UUID, UUID]]:
 def waits_to_escalate(limit: int = 200) -> list[tuple[UUID, UUID]]:
     """(wait, run) of open waits about which others are to be asked as well now."""
     return [(wait_id, run_id) for wait_id, run_id in fetch(TO_ESCALATE, {"limit": limit})]
+
+
+def grants_visible(actor: Actor) -> QuerySet[Grant]:
+    """The standing grants of the actor's tenant; none without the permission to read."""
+    if not actor.may(Permission.READ):
+        return Grant.objects.none()
+    return Grant.objects.filter(tenant_id=actor.tenant_id)
+
+
+def access_grant(*, actor: Actor, id: UUID) -> Grant:
+    """The grant with this id in the actor's tenant. Raises NotFound."""
+    grant = grants_visible(actor).filter(id=id).first()
+    if grant is None:
+        raise NotFound
+    return grant
+
+
+def grants_for(call: ToolCall, *, agent: str) -> list[Grant]:
+    """The grants that stand now for the tool of a call, as that tool is defined."""
+    wanted = {"tenant": call.tenant_id, "agent": agent, "tool": call.tool, "tool_hash": call.tool_hash}
+    return stored_rows(Grant, GRANTS_FOR, wanted)
+
+
+def grant_used(*, call_id: UUID) -> Grant | None:
+    """The grant by which a call was sent, or None."""
+    return Grant.objects.filter(used_by__tool_call_id=call_id).first()
+
+
+def grant_stands(grant: Grant) -> bool:
+    """Whether a grant is neither revoked nor past its time, by the database's clock. Its uses may be over."""
+    found = (
+        "SELECT 1 FROM approvals_grant WHERE id = %(grant)s AND revoked_at IS NULL AND expires_at > clock_timestamp()"
+    )
+    return bool(fetch(f"{found} FOR SHARE", {"grant": grant.id}))

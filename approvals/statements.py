@@ -160,3 +160,13 @@ MEASURES_BY_TOOL = f"""{_LATELY}
 SELECT tool, count(*), count(*) FILTER (WHERE by_person), count(*) FILTER (WHERE verdict = 'APPROVE'), {_EXPIRED},
     percentile_cont(0.5) WITHIN GROUP (ORDER BY {_DECISION}) FILTER (WHERE by_person)
 FROM lately GROUP BY tool ORDER BY count(*) DESC, tool"""
+
+
+# What stands now for a tool of an agent as it is defined; the one that ends first comes first.
+GRANTS_FOR = """
+tenant_id = %(tenant)s AND agent = %(agent)s AND tool = %(tool)s AND tool_hash = %(tool_hash)s
+AND revoked_at IS NULL AND uses < max_uses AND expires_at > clock_timestamp() ORDER BY expires_at, id"""
+
+GRANT_USE = """
+UPDATE approvals_grant SET uses = uses + 1
+WHERE id = %(grant)s AND revoked_at IS NULL AND uses < max_uses AND expires_at > clock_timestamp() RETURNING owner"""

@@ -14,7 +14,7 @@ from accounts.selectors import may_still, people_in, still_may
 from accounts.statements import gather
 from accounts.states import Permission
 from approvals.policies import version_name
-from approvals.selectors import approval_expired, approval_used, policy_number_kept
+from approvals.selectors import approval_expired, approval_used, grant_stands, grant_used, policy_number_kept
 from approvals.services import decided_waits_invalidate, lapsed_voice
 from checkpoints.selectors import commitments_in, withdrawn_commitment, withdrawn_of
 from receipts.selectors import last_verdict
@@ -124,10 +124,22 @@ def word(call: Any) -> Failed | None:
         return None if may else _no_longer(verdict.actor, "had it sent again", call.id)
     wait = approval_used(call_id=call.id)
     if wait is None:
-        return None
+        return _grant(call)
     if approval_expired(wait):
         return _asked_afresh(RefusalKind.AUTHORITY, wait, "the approval lapsed before the next try")
     return _approvers(wait)
+
+
+def _grant(call: Any) -> Failed | None:
+    """The same for a call that went by a standing grant, if it did: the grant stands, and its giver may still decide."""
+    grant = grant_used(call_id=call.id)
+    if grant is None:
+        return None
+    if not grant_stands(grant):
+        why = "the grant that it went by ended before the next try"
+        return Failed(RefusalKind.AUTHORITY, why, grant.id, holds=False)
+    may = still_may(tenant_id=call.tenant_id, label=grant.owner, permission=Permission.DECIDE)
+    return None if may else _no_longer(grant.owner, "gave the grant that it goes by", grant.id)
 
 
 def _approvers(wait: Any) -> Failed | None:

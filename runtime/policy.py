@@ -11,7 +11,7 @@ from django.conf import settings
 
 from approvals.policies import Facts, Policy, Ruling
 from approvals.selectors import policy_number, policy_of
-from approvals.services import arguments_intact
+from approvals.services import arguments_intact, grant_for
 from checkpoints.errors import Unreadable
 from receipts.selectors import call_arguments
 from receipts.statements import NewCall
@@ -36,8 +36,11 @@ def policy_read(tenant_id: UUID) -> Policy:
 
 
 def rule_on(session: Session, call: Any) -> Ruling:
-    """What the session's policy says of a stored call. Raises Unreadable where its arguments are not the recorded ones."""
-    return _rule(session, call, tool_of(session.spec, call.tool), _arguments(session.policy, call))
+    """What the session's policy says of a stored call, and the standing grants where it would ask a person. Raises Unreadable
+    where its arguments are not the recorded ones.
+    """
+    ruling = _rule(session, call, tool_of(session.spec, call.tool), _arguments(session.policy, call))
+    return grant_for(call, ruling, run=session.run, agent=session.spec.key, environment=settings.ENVIRONMENT_NAME)
 
 
 def rule_on_new(session: Session, call: NewCall, tool: Tool) -> Ruling:

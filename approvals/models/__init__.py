@@ -1,6 +1,7 @@
-"""Policies and who activated them, waits bound to an exact revision, who looks at them, and what people decided about them."""
+"""Policies, standing grants, waits bound to an exact revision, who looks at them, and what people decided about them."""
 
 from approvals.models.decision import Decision, Vote
+from approvals.models.grant import Grant, GrantUse
 from approvals.models.people import Assignment, Delegation, Look
 from approvals.models.policy import PolicyActivation, PolicyHead, PolicyVersion
 from approvals.models.wait import DEMANDED, PolicyDecision, Wait
@@ -10,6 +11,8 @@ __all__ = [
     "Assignment",
     "Decision",
     "Delegation",
+    "Grant",
+    "GrantUse",
     "Look",
     "PolicyActivation",
     "PolicyDecision",

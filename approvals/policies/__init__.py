@@ -1,6 +1,7 @@
 """Who must be asked before a call: what a policy says, how people write one, and the built-in one. Pure Python."""
 
 from approvals.policies.document import TEXT_LIMIT, Document, Fault, Read, Rule, read
+from approvals.policies.expression import Unanswerable, condition_fault, holds
 from approvals.policies.policy import BUILT_IN, Facts, Policy, version_name
 from approvals.policies.ruling import BUILT_IN_VERSION, Demand, Ruling
 
@@ -16,6 +17,9 @@ __all__ = [
     "Read",
     "Rule",
     "Ruling",
+    "Unanswerable",
+    "condition_fault",
+    "holds",
     "read",
     "version_name",
 ]

@@ -72,6 +72,15 @@ def compiled(text: str) -> Any:
     return rule
 
 
+def condition_fault(text: str) -> str:
+    """What is wrong with a condition, for whoever wrote it; nothing when it can be used."""
+    try:
+        compiled(text)
+    except NotAnExpression as error:
+        return str(error)
+    return ""
+
+
 def holds(text: str, facts: Mapping[str, Any]) -> bool:
     """Whether a checked condition holds of a call. Raises Unanswerable."""
     try:

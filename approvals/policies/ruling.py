@@ -1,6 +1,7 @@
 """What a policy says about one call, and what it asks of the people who decide. Pure Python."""
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from approvals.states import OnDeadline, PolicyOutcome, Risk
 
@@ -41,8 +42,16 @@ class Ruling:
     rule: str
     demand: Demand = Demand()
     version: str = BUILT_IN_VERSION
-    # Whether a standing grant may stand for the person that is asked.
+    # Whether a standing grant may stand for the person that is asked, and the one by which a call is let go.
     grants: bool = True
+    granted_by: UUID | None = None
+
+    @property
+    def coverable(self) -> bool:
+        """Whether a grant may stand for who is asked: one person is, who need not look longer or sign in again for it."""
+        asked = self.demand
+        plain = asked.quorum == 1 and asked.risk != Risk.HIGH and not asked.step_up and not asked.dwell_seconds
+        return self.outcome == PolicyOutcome.REQUIRE_APPROVAL and self.grants and plain
 
 
 def rule_built_in(*, effect_class: str, local: bool, version: str, said: str = "") -> Ruling:

@@ -15,6 +15,7 @@ from approvals.services.checks import (
 )
 from approvals.services.decide import Decided, Voted, approval_decide, wait_reject_for_another
 from approvals.services.delegate import Delegated, DelegationWanted, delegation_end, delegation_give
+from approvals.services.grant import GrantGiven, GrantRevoked, Scope, grant_for, grant_give, grant_revoke, grant_use
 from approvals.services.look import wait_looked
 from approvals.services.policy import (
     PolicyActivated,
@@ -48,11 +49,14 @@ __all__ = [
     "Decided",
     "Delegated",
     "DelegationWanted",
+    "GrantGiven",
+    "GrantRevoked",
     "Item",
     "Locked",
     "Looked",
     "PolicyActivated",
     "PolicySaved",
+    "Scope",
     "Seen",
     "VoteWithdrawn",
     "Voted",
@@ -68,6 +72,10 @@ __all__ = [
     "dwell_left",
     "fault_facts",
     "faults_refusal",
+    "grant_for",
+    "grant_give",
+    "grant_revoke",
+    "grant_use",
     "is_confirmed",
     "lapsed_voice",
     "policy_activate",

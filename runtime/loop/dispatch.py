@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from approvals.policies import Ruling
-from approvals.services import ruling_record, wait_refuse
+from approvals.services import grant_use, ruling_record, wait_refuse
 from checkpoints.envelope import withheld
 from checkpoints.services import SaveRefused, conflict
 from checkpoints.statements import save_params
@@ -128,12 +128,23 @@ def _first(failures: Sequence[guards.Failed | None]) -> guards.Failed | None:
 
 
 def _close_decided(session: Session, going: Sequence[Going], not_going: Sequence[NotGoing]) -> None:
-    """Record what the policy said of the calls that go, and close those that a person or time has refused."""
+    """Count what goes by a grant, record what the policy said of the calls that go, and close those that a person or time
+    has refused.
+    """
+    _use_grants(going)
     for each in going:
         if each.ruling is not None:
             ruling_record(each.call, each.ruling)
     for refused in not_going:
         refuse_in_step(session, refused)
+
+
+def _use_grants(going: Sequence[Going]) -> None:
+    """Count the uses of grants, in the order of their ids, so that two runs never wait for each other."""
+    by_grant = [(each.ruling.granted_by, each.call) for each in going if each.ruling and each.ruling.granted_by]
+    for grant_id, call in sorted(by_grant, key=lambda use: str(use[0])):
+        if not grant_use(grant_id, call):
+            raise _NotSent
 
 
 def refuse_in_step(session: Session, refused: NotGoing) -> None:

@@ -88,10 +88,13 @@ def _by_policy(session: Session, calls: Sequence[Any]) -> bool:
         return _deny(session, denied)
     allowed = [(call, ruling) for call, ruling in ruled if ruling.outcome == PolicyOutcome.ALLOW]
     if allowed:
-        return dispatch_first(
-            session, [Going(call, f"policy:{ruling.version}", ruling=ruling) for call, ruling in allowed]
-        )
+        return dispatch_first(session, [Going(call, _word_of(ruling), ruling=ruling) for call, ruling in allowed])
     return _ask_people(session, ruled)
+
+
+def _word_of(ruling: Ruling) -> str:
+    """On whose word a call goes that nobody is asked about: that of the policy, or of a grant."""
+    return f"grant:{ruling.granted_by}" if ruling.granted_by else f"policy:{ruling.version}"
 
 
 def _deny(session: Session, denied: Sequence[Ruled]) -> bool:

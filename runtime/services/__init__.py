@@ -13,6 +13,7 @@ from runtime.services.budget import CAP_LIMIT, CapRaised, budget_raise
 from runtime.services.contradict import EvidenceGiven, Flagged, call_contradict, contradiction_settle
 from runtime.services.descend import SuccessorRequest, fork_preview, run_continue, run_fork
 from runtime.services.goal import GoalRevised, goal_revise
+from runtime.services.grant import GrantRequest, tool_grant
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
 from runtime.services.notify import EndpointAdded, EndpointRemoved, EndpointRequest, endpoint_add, endpoint_drop
 from runtime.services.pause import run_pause
@@ -43,6 +44,7 @@ __all__ = [
     "EvidenceGiven",
     "Flagged",
     "GoalRevised",
+    "GrantRequest",
     "InputRefused",
     "PauseState",
     "Preview",
@@ -104,5 +106,6 @@ __all__ = [
     "scope_end",
     "scope_pause",
     "scope_stop",
+    "tool_grant",
     "typed_text",
 ]
