@@ -14,6 +14,7 @@ from console.pages.inbox.page import inbox, inbox_count
 from console.pages.measures import measures_page
 from console.pages.new_run import run_new
 from console.pages.overview.page import overview, overview_parts
+from console.pages.policies.grants import grant_list, grant_page
 from console.pages.policies.page import policy_list, policy_new, policy_page
 from console.pages.report.page import report_download, report_list, report_page
 from console.pages.run.page import run_page
@@ -69,6 +70,8 @@ urlpatterns = [
     path("calls/<uuid:id>/repeat/", lineage.repeat_page, name="call-repeat"),
     path("calls/<uuid:id>/contradict/", acts.call_flag, name="call-contradict"),
     path("contradictions/<uuid:id>/close/", acts.contradiction, name="contradiction-close"),
+    path("grants/", grant_list, name="grants"),
+    path("grants/<uuid:id>/", grant_page, name="grant"),
     path("policies/", policy_list, name="policies"),
     path("policies/new/", policy_new, name="policy-new"),
     path("policies/<int:number>/", policy_page, name="policy"),

@@ -39,7 +39,7 @@ DOORS = (
     Door("inbox", "Inbox", "i", counted=True, rooms=("/waits/", "/contradictions/", "/delegations/", "/measures/")),
     Door("runs", "Runs", "r", rooms=("/scopes/", "/calls/", "/commitments/", "/obligations/")),
     Door("reports", "Reports", "p"),
-    Door("policies", "Policies", "y"),
+    Door("policies", "Policies", "y", rooms=("/grants/",)),
     Door("workspaces", "Workspaces", "w", rooms=("/memory/",)),
 )
 

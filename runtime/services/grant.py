@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from accounts.errors import Refused
-from accounts.states import Actor
+from accounts.errors import NotAllowed, Refused
+from accounts.states import Actor, Permission
 from approvals.errors import NoSuchTool
 from approvals.services import GrantGiven, Scope, grant_give
 from receipts.states import EffectClass
@@ -29,6 +29,9 @@ def tool_grant(*, actor: Actor, wanted: GrantRequest, reason: str) -> GrantGiven
     The grant stands for one approval of the giver, wherever policy would ask one person that the giver could be. It does
     not stand where policy asks more, and lapses with its time, its uses, its tool, its revocation, or the giver's role.
     """
+    if not actor.may(Permission.DECIDE):
+        refused = NotAllowed({"permission": str(Permission.DECIDE), "actor": actor.name})
+        return audited(refused, actor, "grant.give", "tenant", actor.tenant_id)
     agent = agents().get(wanted.agent)
     tool = tool_of(agent.spec, wanted.tool) if agent else None
     if agent is None or tool is None:

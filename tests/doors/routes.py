@@ -61,6 +61,10 @@ AMEND_BODY = Act(Permission.DECIDE, {"arguments": {}, **STALE})
 RECONCILE = Act(Permission.RECONCILE, {"verdict": "EXECUTED", "evidence": " "})
 FLAG = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " ", "reason": " "})
 FLAG_BODY = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " "})
+GIVE = Act(Permission.DECIDE, {"tool": "nobody/nothing", "hours": "0", "max_uses": "0", "reason": " "})
+_GRANT = {"agent": "fund_comparison", "tool": "publish_report", "hours": 0, "max_uses": 0}
+GIVE_BODY = Act(Permission.DECIDE, {**_GRANT, "reason": " "})
+REVOKE = Act(Permission.DECIDE, {"reason": " "})
 GOVERN = Act(Permission.GOVERN, {"seen": 7, "reason": " "})
 SAVE_POLICY = Act(Permission.GOVERN, {"text": "", "summary": " "})
 TRY_POLICY = Act(Permission.GOVERN, {"text": ""})
@@ -121,6 +125,8 @@ ROUTES = {
     "call-repeat": Route("page", "call", UPGRADE),
     "call-contradict": Route("page", "call", FLAG),
     "contradiction-close": Route("page", "contradiction", CLOSE_FLAG),
+    "grants": Route("page", act=GIVE),
+    "grant": Route("page", "grant", REVOKE),
     "policies": Route("page"),
     "policy-new": Route("page", act=SAVE_POLICY),
     "policy": Route("page", "policy", GOVERN),
@@ -191,6 +197,9 @@ ROUTES = {
     "api:workspaces": Route("api"),
     "api:workspace-progress": Route("api", "workspace"),
     "api:memory": Route("api"),
+    "api:grants": Route("api", act=GIVE_BODY),
+    "api:grant": Route("api", "grant"),
+    "api:grant-revoke": Route("api", "grant", REVOKE),
     "api:policies": Route("api", act=SAVE_POLICY),
     "api:policy": Route("api", "policy"),
     "api:policy-in-force": Route("api"),
@@ -296,6 +305,10 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("workspaces", "show"): Verb("workspace"),
     ("memory", "list"): Verb(""),
     ("retain",): Verb("", ("--reason", "walked"), Permission.RETAIN),
+    ("grants", "list"): Verb(""),
+    ("grants", "show"): Verb("grant"),
+    ("grants", "give"): Verb("tool", ("--hours", "0", "--uses", "0", "--reason", " "), Permission.DECIDE),
+    ("grants", "revoke"): Verb("grant", ("--reason", " "), Permission.DECIDE),
     ("policies", "list"): Verb(""),
     ("policies", "in-force"): Verb(""),
     ("policies", "show"): Verb("policy"),

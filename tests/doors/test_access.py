@@ -23,8 +23,8 @@ from django.urls.converters import get_converters
 from accounts.models import Endpoint, User
 from accounts.selectors import actor_named
 from accounts.states import GRANTS, Permission, Role
-from approvals.models import Assignment, Decision, Delegation, PolicyActivation, PolicyVersion, Vote, Wait
-from approvals.services import PolicySaved, policy_save
+from approvals.models import Assignment, Decision, Delegation, Grant, PolicyActivation, PolicyVersion, Vote, Wait
+from approvals.services import GrantGiven, PolicySaved, policy_save
 from checkpoints.models import Checkpoint, Commitment, Intent, Obligation
 from console.asgi import application
 from console.management.noun import Noun
@@ -36,11 +36,13 @@ from runs.states import ScopeKind
 from runtime.services import (
     EndpointAdded,
     EndpointRequest,
+    GrantRequest,
     ScopeState,
     endpoint_add,
     endpoint_drop,
     named_scope,
     scope_stop,
+    tool_grant,
 )
 from tests.doors.routes import LIST_AND_ACT, METHODS, MISSING, OUR_APPS, ROUTES, SOCKETS, VERBS, Verb
 from tests.doors.world import OPERATOR, STRANGER, Doors, manage, person
@@ -118,6 +120,7 @@ class Things:
             sorted(Wait.objects.values_list("id", "status")),
             sorted(ToolCall.objects.values_list("id", "status")),
             sorted(Obligation.objects.values_list("id", "status")),
+            sorted(Grant.objects.values_list("id", "revoked_at")),
             sorted(Commitment.objects.values_list("id", "status")),
             sorted(ScopeControl.objects.values_list("id", "status", "aborted_by")),
             sorted(Endpoint.objects.values_list("id", "removed_at")),
@@ -162,6 +165,13 @@ def told_no_more() -> UUID:
     return added.endpoint_id
 
 
+def grant_of_the_tour() -> UUID:
+    wanted = GrantRequest("fund_comparison", "publish_report", "args['slug'] == 'x'", hours=1, max_uses=1)
+    given = tool_grant(actor=actor_named(username=OPERATOR, door="page"), wanted=wanted, reason="to be walked")
+    assert isinstance(given, GrantGiven)
+    return given.grant_id
+
+
 @pytest.fixture(scope="module")
 def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Things:
     promise = Obligation.objects.get(run=waiting.run_id, status="OPEN")
@@ -194,7 +204,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         reason="away",
     )
     workspace = workspace_open(tenant_id=doors.tenant.id, title="A long research")
-    policy = policy_of_the_tour()
+    policy, grant = policy_of_the_tour(), grant_of_the_tour()
     endpoint = told_no_more()
     named: dict[str, dict[str, Any]] = {
         "agent": {"agent": "nobody"},
@@ -212,6 +222,8 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         "workspace": {"id": workspace.id},
         "contradiction": {"id": flag.id},
         "policy": {"number": policy},
+        "grant": {"id": grant},
+        "tool": {"agent": "fund_comparison", "tool": "publish_report"},
         "two policies": {"number": policy, "other": policy},
         "scope": {"id": stopped.control_id},
         "endpoint": {"id": endpoint},
@@ -227,6 +239,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         term.id,
         version.report_id,
         workspace.id,
+        grant,
         stopped.control_id,
         endpoint,
         over.id,

@@ -21,7 +21,6 @@ from tests.engine.engine import (
     Engine,
     attempts_of,
     call_named,
-    open_wait,
     pass_retry,
     sql,
     sql_past_triggers,
@@ -31,7 +30,8 @@ from tests.engine.races import together
 
 
 def give(engine: Engine, by: str = "ann", **wanted: Any) -> GrantGiven | Refused:
-    request = GrantRequest(**{"agent": "told", "tool": "once", "hours": 2, "max_uses": 3} | wanted)
+    asked: dict[str, Any] = {"agent": "told", "tool": "once", "hours": 2, "max_uses": 3}
+    request = GrantRequest(**asked | wanted)
     return tool_grant(actor=engine.person(by), wanted=request, reason="a routine")
 
 
@@ -105,7 +105,7 @@ def test_a_grant_is_for_the_tool_as_it_was_defined(engine: Engine, monkeypatch: 
     changed = type("Once", (type(tool),), {"timeout_seconds": 77.0})()
     tools = tuple(changed if one is tool else one for one in Told.spec.tools)
     monkeypatch.setattr(Told, "spec", replace(Told.spec, tools=tools))
-    assert open_wait(engine.run(calls(("once", "a"))))
+    assert asks(engine)
 
 
 # ── where it does not ────────────────────────────────────────────────────────
@@ -171,8 +171,12 @@ def test_another_tenants_grant_covers_nothing(engine: Engine) -> None:
 
 def test_a_grant_that_is_revoked_before_the_commit_sends_nothing(engine: Engine, at_point: At) -> None:
     grant = given(engine)
-    at_point("after_turn_sealed", lambda: revoke(engine, grant))
-    assert open_wait(engine.run(calls(("once", "a"))))
+
+    def revoke_it() -> None:
+        revoke(engine, grant)
+
+    at_point("after_turn_sealed", revoke_it)
+    assert asks(engine)
     assert (GrantUse.objects.count(), SCRIPT.labels("once")) == (0, [])
 
 

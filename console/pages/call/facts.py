@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from accounts.states import Actor, Permission
-from approvals.models import Wait
+from approvals.models import Grant, PolicyDecision, Wait
+from approvals.selectors import grant_used
 from checkpoints.models import Obligation
 from console.pages.stored import Stored, stored_arguments, stored_result
 from receipts.models import Attempt, Contradiction, Effect, Publication, Reconciliation, Result, ToolCall
@@ -73,6 +74,17 @@ class CallFacts:
             return None
         calls = ToolCall.objects.defer("args").filter(run_id=self.call.run_id, result__digest=bound)
         return calls.order_by("-ordinal").first()
+
+    @cached_property
+    def rulings(self) -> list[PolicyDecision]:
+        """What policy said about the call, the oldest first."""
+        return list(PolicyDecision.objects.filter(tool_call=self.call).order_by("at"))
+
+    @cached_property
+    def grant(self) -> Grant | None:
+        """The standing grant by which the call was sent."""
+        by_grant = any(attempt.authorised_by.startswith("grant:") for attempt in self.attempts)
+        return grant_used(call_id=self.call.id) if by_grant else None
 
     @cached_property
     def flags(self) -> list[Contradiction]:
