@@ -12,6 +12,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 LIST_AND_ACT = {
     "api:runs",
     "api:policies",
+    "api:grants",
     "api:scopes",
     "api:endpoints",
     "api:delegations",

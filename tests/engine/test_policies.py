@@ -10,7 +10,7 @@ import pytest
 from django.db import DatabaseError, transaction
 
 from accounts.errors import NotAllowed, NotFound
-from approvals.errors import PolicyFaulty, PolicyInForce, PolicyMoved
+from approvals.errors import PolicyChanged, PolicyFaulty, PolicyInForce, PolicyMoved
 from approvals.models import PolicyActivation, PolicyDecision, PolicyHead, PolicyVersion, Wait
 from approvals.selectors import policy_number, policy_number_kept
 from approvals.services import PolicyActivated, PolicySaved, policy_activate, policy_save
@@ -161,6 +161,8 @@ def test_a_new_policy_waits_for_a_dispatch_that_goes_by_the_old_one(engine: Engi
 def test_open_waits_are_asked_anew_under_the_policy_that_came(engine: Engine, wait: Wait) -> None:
     govern(engine, rule("two from now on", "ask", tools=["once"], people=2))
     assert (Wait.objects.get(id=wait.id).status, run_now(wait.run_id).status) == ("OPEN", "WAITING")
+    for verdict in ("APPROVE", "REJECT"):
+        assert isinstance(engine.decide(wait, verdict), PolicyChanged)
     sweep()
     wait.refresh_from_db()
     assert (wait.status, wait.status_reason) == ("SUPERSEDED", "another version of the policy came into force")
