@@ -118,6 +118,8 @@ class Tenant(models.Model):
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=200)
     self_approval = models.BooleanField(db_default=True)
+    # Whether two people have to say the same before the outcome of a call with an effect counts as known.
+    two_for_verdicts = models.BooleanField(db_default=False)
     created_at = models.DateTimeField(db_default=ClockTimestamp())
 
     def __str__(self) -> str:

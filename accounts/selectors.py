@@ -108,6 +108,12 @@ def members_who_may(*, tenant_id: UUID, permission: Permission) -> list[str]:
     return [name for name, roles in found if permission in permissions_of(frozenset(roles))]
 
 
+def two_for_verdicts(tenant_id: UUID) -> bool:
+    """Whether two people of this tenant have to say the same before an unknown outcome counts as known."""
+    wanted = "SELECT two_for_verdicts FROM accounts_tenant WHERE id = %(tenant)s"
+    return bool(fetch(wanted, {"tenant": tenant_id})[0][0])
+
+
 def token_by_digest(digest: str) -> ApiToken | None:
     """The token with this digest, with its membership and person; None when it was revoked or the person is switched off."""
     live = ApiToken.objects.filter(revoked_at=None, membership__user__is_active=True)

@@ -36,6 +36,11 @@ def tenant_create(*, slug: str, name: str) -> Tenant:
     return tenant
 
 
+def tenant_rules_set(*, slug: str, two_for_verdicts: bool) -> bool:
+    """Set what a tenant wants of its people. False where there is no such tenant. Called by whoever runs the installation."""
+    return bool(Tenant.objects.filter(slug=slug).update(two_for_verdicts=two_for_verdicts))
+
+
 def member_set(
     *,
     tenant: Tenant,

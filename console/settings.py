@@ -155,6 +155,8 @@ SPECTACULAR_SETTINGS = {
         "WakeupStatus": "runs.states.WakeupStatus",
         "ControlKind": "runs.states.ControlKind",
         "ScopeStatus": "runs.states.ScopeStatus",
+        "Closing": "receipts.states.Closing",
+        "WordClosing": "receipts.states.WordClosing",
         "PolicyOutcome": "approvals.states.PolicyOutcome",
         "NoticeStatus": "accounts.states.NoticeStatus",
         "NoticeKind": "accounts.states.NoticeKind",

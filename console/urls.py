@@ -4,7 +4,7 @@ from django.urls import include, path
 
 from console.health import healthz
 from console.pages import acts, delegations, entry, lineage, memory, notifications, run_list
-from console.pages.call.page import call_page
+from console.pages.call.page import call_attachment, call_page
 from console.pages.checkpoint.page import checkpoint_list, checkpoint_page
 from console.pages.decision.amend import amend_page
 from console.pages.decision.look import assign_page, look_page, withdraw_page
@@ -64,6 +64,7 @@ urlpatterns = [
     path("delegations/", delegations.delegation_list, name="delegations"),
     path("delegations/<uuid:id>/end/", delegations.delegation_end_page, name="delegation-end"),
     path("calls/<uuid:id>/", call_page, name="call"),
+    path("calls/<uuid:id>/attachments/<uuid:attachment>/", call_attachment, name="call-attachment"),
     path("reports/", report_list, name="reports"),
     path("reports/<uuid:id>/", report_page, name="report"),
     path("reports/<uuid:id>/<int:version>.md", report_download, name="report-download"),

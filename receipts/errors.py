@@ -21,6 +21,37 @@ class AttemptsMoved(Refused):
     code = "ATTEMPTS_MOVED"
 
 
+class NothingToProbe(Refused):
+    """Nobody was asked. {why}"""
+
+    code = "NOTHING_TO_PROBE"
+
+
+class ProbeUnderWay(Refused):
+    """Nobody was asked again. {by} asked at {at}, and the answer is awaited."""
+
+    code = "PROBE_UNDER_WAY"
+
+
+class AttachmentTooBig(Refused):
+    """Nothing was stored. {filename} has {size} bytes; at most {limit} are taken."""
+
+    code = "ATTACHMENT_TOO_BIG"
+    status = 413
+
+
+class AttachmentsFull(Refused):
+    """Nothing was stored. There are {count} files beside this call already, and no more are taken."""
+
+    code = "ATTACHMENTS_FULL"
+
+
+class NeverSent(Refused):
+    """Nothing was stored. This call was never sent, so there is nothing to give evidence of."""
+
+    code = "NEVER_SENT"
+
+
 class RetryNeedsApprover(Refused):
     """Nothing was stored. To send this call again, the person who says that it did not happen must also be an approver."""
 

@@ -136,6 +136,27 @@ class EvidenceSource(StrEnum):
     HUMAN = "HUMAN"
 
 
+ATTACHMENT_BYTES = 1024 * 1024  # of one file beside a call
+ATTACHMENTS = 10  # beside one call
+
+
+class WordClosing(StrEnum):
+    """What became of a first person's word about a call that two people have to agree on."""
+
+    CONFIRMED = "CONFIRMED"
+    DISAGREED = "DISAGREED"
+    REPLACED = "REPLACED"
+    MOOT = "MOOT"
+
+
+class Found(StrEnum):
+    """What a look that a person asked for has found under the key of a call."""
+
+    THERE = "THERE"
+    NOT_THERE = "NOT_THERE"
+    UNTOLD = "UNTOLD"
+
+
 class Closing(StrEnum):
     """How a person closes a contradiction: the retry is sent all the same, it is given up, or the flag is only noted."""
 

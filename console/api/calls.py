@@ -3,18 +3,24 @@
 from typing import Any
 from uuid import UUID
 
+from django.http import HttpResponse
+from django.utils.http import content_disposition_header
+from drf_spectacular.types import OpenApiTypes
 from rest_framework import serializers
+from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.states import Actor
 from console.api.paging import Order, PageQuery
-from console.api.parsing import Strict, Text, read
+from console.api.parsing import Strict, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
 from console.records.calls import CallDetail, CallRecord, call_rows, call_with_parts
-from receipts.selectors import access_call, calls_visible
-from receipts.states import CallStatus, FollowUp, Verdict
-from runtime.services import VerdictRequest, call_reconcile, effect_repeat
+from receipts.models import Attachment
+from receipts.selectors import access_attachment, access_call, calls_visible
+from receipts.states import ATTACHMENT_BYTES, CallStatus, FollowUp, Verdict
+from runs.selectors import artifact_bytes
+from runtime.services import Upload, VerdictRequest, call_attach, call_probe, call_reconcile, effect_repeat
 
 NEWEST_FIRST = Order(("created_at", "id"))
 
@@ -79,6 +85,69 @@ class CallRepeat(ApiView):
         said = read(RepeatBody, request.data)
         outcome = effect_repeat(actor=self.actor, call_id=id, reason=said["reason"])
         return answer(outcome, lambda: shown_call(self.actor, id))
+
+
+class ProbeBody(Strict):
+    """The attempt that the person was looking at, where they name it."""
+
+    attempts = Whole(required=False)
+
+
+class CallProbe(ApiView):
+    """A look in the other system."""
+
+    @operation("calls_probe", CallDetail, body=ProbeBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Ask once whether the key of a call of unknown outcome was executed. The answer is evidence in `probes`, and no verdict."""
+        outcome = call_probe(actor=self.actor, call_id=id, attempts=read(ProbeBody, request.data).get("attempts"))
+        return answer(outcome, lambda: shown_call(self.actor, id))
+
+
+class AttachBody(Strict):
+    """What the file shows, in words."""
+
+    note = Text(default="")
+
+
+ATTACH_FORM = {
+    "multipart/form-data": {
+        "type": "object",
+        "properties": {"file": {"type": "string", "format": "binary"}, "note": {"type": "string"}},
+        "required": ["file"],
+    }
+}
+
+
+class CallAttachments(ApiView):
+    """The files beside a call."""
+
+    parser_classes = (MultiPartParser,)
+
+    @operation("calls_attach", CallDetail, body=ATTACH_FORM, can=(403, 404, 409, 413))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Put a file beside a call that was sent, as evidence. It says nothing of the call by itself."""
+        note = read(AttachBody, request.POST)["note"]
+        file = request.FILES.get("file")
+        given = Upload(file.name or "", file.read(ATTACHMENT_BYTES + 1)) if file else Upload("", b"")
+        outcome = call_attach(actor=self.actor, call_id=id, file=given, note=note)
+        return answer(outcome, lambda: shown_call(self.actor, id))
+
+
+class CallAttachmentFile(ApiView):
+    """One file beside a call."""
+
+    @operation("calls_attachment", OpenApiTypes.BINARY, media_type="application/octet-stream")
+    def get(self, request: Request, id: UUID, attachment: UUID) -> HttpResponse:
+        """The bytes as they were given."""
+        return attachment_response(access_attachment(actor=self.actor, call_id=id, id=attachment))
+
+
+def attachment_response(row: Attachment) -> HttpResponse:
+    """A file as something to be saved, never shown: it came from a person, and may be anything."""
+    data = artifact_bytes(tenant_id=row.tenant_id, sha256=row.sha256)
+    response = HttpResponse(data, content_type="application/octet-stream")
+    response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=row.filename)
+    return response
 
 
 class CallVerdict(ApiView):

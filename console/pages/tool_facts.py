@@ -39,6 +39,11 @@ def tool_facts(call: ToolCall, *, agent_key: str) -> ToolFacts:
     return ToolFacts(leaves, where, f"{tool.timeout_seconds:g} s", _places(tool, call))
 
 
+def places_of(call: ToolCall) -> list[Place]:
+    """Where to look for a call outside, as its tool names it; nothing for a tool that was changed or taken away since."""
+    return tool_facts(call, agent_key=call.run.agent_version.agent.key).places
+
+
 def _leaves(tool: Tool) -> tuple[str, str]:
     if tool.local:
         return "no", "rows of this console only"

@@ -7,15 +7,38 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.codec import BodyChanged
+from console.pages.tool_facts import places_of
 from console.records import records_of
 from console.records.budgets import MovementRecord, settled
 from console.records.contradictions import ContradictionRecord
-from receipts.models import Attempt, Contradiction, Effect, Publication, Reconciliation, Result, ToolCall
-from receipts.selectors import call_arguments, late_answers, result_bytes
-from receipts.states import AttemptOutcome, CallStatus, EffectClass, FollowUp, PublicationStatus, ResultSource, Verdict
+from receipts.models import (
+    Attachment,
+    Attempt,
+    Contradiction,
+    Effect,
+    FirstWord,
+    Probe,
+    Publication,
+    Reconciliation,
+    Result,
+    ToolCall,
+)
+from receipts.selectors import call_arguments, late_answers, result_bytes, two_have_to_say
+from receipts.states import (
+    AttemptOutcome,
+    CallStatus,
+    EffectClass,
+    FollowUp,
+    Found,
+    PublicationStatus,
+    ResultSource,
+    Verdict,
+    WordClosing,
+)
 from runs.canonical import digest, parse
 from runs.models import BudgetEntry, Refusal
 from runs.selectors import budget_entries
+from runtime.services import can_probe
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any] | None:
@@ -139,6 +162,51 @@ class LateRecord(serializers.Serializer[Refusal]):
     digest = serializers.CharField(source="evidence_digest")
 
 
+class PlaceRecord(serializers.Serializer[Any]):
+    """Where a person can look in the other system, and what for, as the tool's owner names it."""
+
+    what = serializers.CharField()
+    url = serializers.CharField()
+
+
+class WordRecord(serializers.Serializer[FirstWord]):
+    """What a first person said where two have to say the same. It settles nothing; `closing` is null while a second one is awaited."""
+
+    verdict = serializers.ChoiceField(choices=list(Verdict))
+    then = serializers.ChoiceField(source="follow_up", choices=list(FollowUp))
+    evidence = serializers.CharField()
+    external_ref = serializers.CharField(allow_null=True)
+    seen_attempts = serializers.IntegerField()
+    by = serializers.CharField(source="actor")
+    at = serializers.DateTimeField()
+    closing = serializers.ChoiceField(choices=list(WordClosing), allow_null=True)
+
+
+class AttachmentRecord(serializers.Serializer[Attachment]):
+    """A file that a person has put beside the call. Its bytes are at `/calls/{id}/attachments/{attachment}/`."""
+
+    id = serializers.UUIDField()
+    filename = serializers.CharField()
+    sha256 = serializers.CharField()
+    size = serializers.IntegerField()
+    note = serializers.CharField()
+    by = serializers.CharField(source="added_by")
+    at = serializers.DateTimeField(source="added_at")
+
+
+class ProbeRecord(serializers.Serializer[Probe]):
+    """A look that a person asked for. What it found was observed and not accepted: it is evidence, no verdict. `found` is null while nobody has answered; `early`: what was not there then may have come after it."""
+
+    attempt_no = serializers.IntegerField()
+    by = serializers.CharField(source="asked_by")
+    asked_at = serializers.DateTimeField()
+    answered_at = serializers.DateTimeField(allow_null=True)
+    found = serializers.ChoiceField(choices=list(Found), allow_null=True)
+    early = serializers.BooleanField()
+    how = serializers.CharField()
+    external_ref = serializers.CharField(allow_null=True)
+
+
 class CallDetail(CallRecord):
     """A call with its tries, its result and effect, and every verdict on it.
 
@@ -157,6 +225,22 @@ class CallDetail(CallRecord):
     budget = serializers.SerializerMethodField()
     late_answers = serializers.SerializerMethodField()
     contradictions = ContradictionRecord(many=True)
+    probes = ProbeRecord(many=True)
+    attachments = AttachmentRecord(many=True)
+    two_needed = serializers.SerializerMethodField()
+    first_words = WordRecord(many=True)
+    can_probe = serializers.SerializerMethodField()
+    places = serializers.SerializerMethodField()
+
+    def get_two_needed(self, call: ToolCall) -> bool:
+        return call.status == CallStatus.UNCERTAIN and two_have_to_say(call)
+
+    def get_can_probe(self, call: ToolCall) -> bool:
+        return can_probe(call)
+
+    @extend_schema_field(PlaceRecord(many=True))
+    def get_places(self, call: ToolCall) -> list[dict[str, Any]]:
+        return [vars(place) for place in places_of(call)]
 
     def get_sent(self, call: ToolCall) -> bool:
         return call.attempts > 0
@@ -192,6 +276,9 @@ def call_with_parts(call: ToolCall) -> ToolCall:
     parts: list[Any] = [
         Prefetch("tries", Attempt.objects.order_by("attempt_no")),
         Prefetch("contradictions", Contradiction.objects.select_related("tool_call").order_by("raised_at", "id")),
+        Prefetch("attachments", Attachment.objects.order_by("added_at", "id")),
+        Prefetch("first_words", FirstWord.objects.order_by("at", "id")),
+        Prefetch("probes", Probe.objects.order_by("asked_at", "id")),
         Prefetch("reconciliations", Reconciliation.objects.order_by("at", "id")),
         *("result", "effect", "publication"),
     ]

@@ -11,15 +11,18 @@ from receipts.models.calls import (
     SecondEffect,
     ToolCall,
 )
-from receipts.models.evidence import Contradiction
+from receipts.models.evidence import Attachment, Contradiction, FirstWord, Probe
 from receipts.models.reports import Publication, Report, ReportVersion
 
 __all__ = [
+    "Attachment",
     "Attempt",
     "Claim",
     "Contradiction",
     "Effect",
+    "FirstWord",
     "ModelCall",
+    "Probe",
     "Proposal",
     "Publication",
     "Reconciliation",

@@ -5,8 +5,9 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from accounts.errors import NotFound
+from accounts.selectors import two_for_verdicts
 from accounts.states import Actor, Permission
-from receipts.models import Contradiction, Effect, Reconciliation, ToolCall
+from receipts.models import Attachment, Contradiction, Effect, FirstWord, Probe, Reconciliation, ToolCall
 from receipts.selectors.calls import call_result
 from receipts.states import EffectClass, EvidenceSource, Verdict
 from runs.models import Refusal
@@ -64,6 +65,36 @@ def access_contradiction(*, actor: Actor, id: UUID) -> Contradiction:
 def contradiction_now(id: UUID) -> Contradiction:
     """A flag as it is stored now, for an act that has locked its call."""
     return Contradiction.objects.get(id=id)
+
+
+def access_attachment(*, actor: Actor, call_id: UUID, id: UUID) -> Attachment:
+    """A file beside a call of the actor's tenant. Raises NotFound."""
+    if not actor.may(Permission.READ):
+        raise NotFound
+    row = Attachment.objects.filter(tenant_id=actor.tenant_id, tool_call_id=call_id, id=id).first()
+    if row is None:
+        raise NotFound
+    return row
+
+
+def attachments_of(call: ToolCall) -> list[Attachment]:
+    """The files beside a call, the oldest first."""
+    return list(Attachment.objects.filter(tool_call=call).order_by("added_at", "id"))
+
+
+def open_word(call: ToolCall) -> FirstWord | None:
+    """What one person said of the newest attempt of a call and no second one has answered, or None."""
+    return FirstWord.objects.filter(tool_call=call, closed_at=None, seen_attempts=call.attempts).first()
+
+
+def two_have_to_say(call: ToolCall) -> bool:
+    """Whether the call's tenant wants two people to say the same of its outcome: where it has an effect."""
+    return call.effect_class != EffectClass.READ_ONLY and two_for_verdicts(call.tenant_id)
+
+
+def last_probe(call: ToolCall) -> Probe | None:
+    """The newest look that a person asked for, answered or not."""
+    return Probe.objects.filter(tool_call=call).order_by("-asked_at").first()
 
 
 def doubt_answered(call: ToolCall, source: EvidenceSource) -> bool:

@@ -3,6 +3,7 @@
 Every function runs in the caller's transaction, with the lease and the run already locked.
 """
 
+from receipts.services.attachments import attachment_store
 from receipts.services.attempts import (
     attempt_find,
     attempt_lost,
@@ -32,6 +33,7 @@ from receipts.services.contradictions import (
     contradiction_close,
     contradiction_raise,
 )
+from receipts.services.probes import probe_answer, probe_open
 from receipts.services.reports import (
     ReportText,
     publication_exists,
@@ -42,11 +44,13 @@ from receipts.services.verdicts import (
     call_give_up,
     verdict_store,
 )
+from receipts.services.words import word_close, word_store
 
 __all__ = [
     "Against",
     "ReportText",
     "VerdictGiven",
+    "attachment_store",
     "attempt_find",
     "attempt_lost",
     "attempt_refused",
@@ -64,6 +68,8 @@ __all__ = [
     "contradiction_close",
     "contradiction_raise",
     "model_call_failed",
+    "probe_answer",
+    "probe_open",
     "publication_exists",
     "receipt_of",
     "report_version_store",
@@ -71,4 +77,6 @@ __all__ = [
     "second_effect_of",
     "unknown_reads_release",
     "verdict_store",
+    "word_close",
+    "word_store",
 ]

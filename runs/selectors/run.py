@@ -220,6 +220,12 @@ def artifact_bytes(*, tenant_id: UUID, sha256: str) -> bytes:
     return proved_body(key_id=artifact.data_key_id, body=artifact.body, sha256=sha256)
 
 
+def held_now(run_id: UUID) -> bool:
+    """Whether a worker has the lease of a run, expired or not: something that it wrote may still be committed. Locks nothing."""
+    held = "SELECT EXISTS (SELECT FROM runs_lease WHERE run_id = %(run)s AND owner IS NOT NULL)"
+    return bool(fetch(held, {"run": run_id})[0][0])
+
+
 def run_input_names(run: Run) -> Mapping[str, str]:
     """The file name of each upload of a run by its name."""
     return dict(RunInput.objects.filter(run=run).values_list("name", "filename"))

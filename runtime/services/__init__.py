@@ -8,6 +8,7 @@ from checkpoints.errors import RunUnreadable
 from runtime.cascade import PauseState, StopState
 from runtime.descent import Preview
 from runtime.services.amend import Amended, Written, call_amend
+from runtime.services.attach import Attached, call_attach
 from runtime.services.bind import run_bind
 from runtime.services.budget import CAP_LIMIT, CapRaised, budget_raise
 from runtime.services.contradict import EvidenceGiven, Flagged, call_contradict, contradiction_settle
@@ -17,6 +18,7 @@ from runtime.services.grant import GrantRequest, tool_grant
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
 from runtime.services.notify import EndpointAdded, EndpointRemoved, EndpointRequest, endpoint_add, endpoint_drop
 from runtime.services.pause import run_pause
+from runtime.services.probe import Probed, call_probe, can_probe
 from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcile
 from runtime.services.rehearse import Rehearsal, Rehearsed, policy_rehearse, policy_rehearse_version
 from runtime.services.release import Released, obligation_release
@@ -37,6 +39,7 @@ __all__ = [
     "NAME_LIMIT",
     "REASON_LIMIT",
     "Amended",
+    "Attached",
     "CapRaised",
     "EndpointAdded",
     "EndpointRemoved",
@@ -48,6 +51,7 @@ __all__ = [
     "InputRefused",
     "PauseState",
     "Preview",
+    "Probed",
     "Reconciled",
     "Rehearsal",
     "Rehearsed",
@@ -73,8 +77,11 @@ __all__ = [
     "Written",
     "budget_raise",
     "call_amend",
+    "call_attach",
     "call_contradict",
+    "call_probe",
     "call_reconcile",
+    "can_probe",
     "checkpoint_migrate",
     "commitment_withdraw",
     "contradiction_settle",

@@ -20,10 +20,12 @@ from receipts.selectors import (
     last_turn_sent,
     last_verdict,
     late_answers,
+    open_word,
+    two_have_to_say,
 )
 from receipts.services import VerdictGiven as GivenVerdict
-from receipts.services import call_lock, contradiction_raise, verdict_store
-from receipts.states import FollowUp, Verdict, can_reconcile
+from receipts.services import call_lock, contradiction_raise, verdict_store, word_close, word_store
+from receipts.states import FollowUp, Verdict, WordClosing, can_reconcile
 from runs.canonical import digest
 from runs.faults import reach
 from runs.leases import lease_lock_any, lease_tell
@@ -68,17 +70,22 @@ class VerdictRequest:
 
 @dataclass(frozen=True)
 class Reconciled:
-    """The verdict and its facts are stored. `status` is what the call is now."""
+    """The verdict and its facts are stored. `status` is what the call is now. `settled` is False where a second person has to say
+    the same first: then the word is stored, and nothing else.
+    """
 
     call_id: UUID
     verdict: str
     status: str
+    settled: bool = True
 
 
 def call_reconcile(*, actor: Actor, call_id: UUID, said: VerdictRequest) -> Reconciled | Refused:
     """Store a person's verdict on a call of unknown outcome, with its facts at once (ruling 28).
 
-    Needs the permission to reconcile; a RETRY needs approver too (ruling 5). On an ended run the obligation is settled
+    Where the tenant wants two people to say the same of a call with an effect, the first one's word is stored and settles nothing; the
+    second one's, if it is the same, is the verdict, and takes the first one's place where it is not. Going on without
+    knowing takes one. Needs the permission to reconcile; a RETRY needs approver too (ruling 5). On an ended run the obligation is settled
     here as well and RETRY is refused. The run, if this call held it, is queued. Raises NotFound.
     """
     run_id = access_call(actor=actor, id=call_id).run_id
@@ -103,7 +110,13 @@ def _reconcile(actor: Actor, run_id: UUID, call_id: UUID, said: VerdictRequest) 
     given = GivenVerdict(
         said.verdict, said.follow_up, "HUMAN", said.evidence.strip(), said.external_ref.strip() or None, actor.label
     )
+    first = open_word(call)
+    if said.verdict != Verdict.PROCEED_UNKNOWN and two_have_to_say(call) and not _said_before(first, given):
+        return _first_word(actor, call, given, first)
     row = verdict_store(call, given)
+    if said.verdict != Verdict.PROCEED_UNKNOWN:
+        agreed = _said_before(first, given)
+        word_close(call, WordClosing.CONFIRMED if agreed else WordClosing.MOOT, by=row if agreed else None)
     if said.verdict != Verdict.PROCEED_UNKNOWN:
         happened = said.verdict == Verdict.EXECUTED
         budget_settle_held(run_id=run_id, receipt_id=call_id, last_attempt=call.attempts, spent=happened)
@@ -119,6 +132,23 @@ def _reconcile(actor: Actor, run_id: UUID, call_id: UUID, said: VerdictRequest) 
     audit(actor, "call.reconcile", "call", call_id, _verdict_detail(said, run_id, call.attempts))
     call.refresh_from_db(fields=["status"])
     return Reconciled(call_id, str(said.verdict), str(call.status))
+
+
+def _said_before(first: Any, given: GivenVerdict) -> bool:
+    """Whether another person has said the same of this attempt."""
+    same = first is not None and (first.verdict, first.follow_up) == (given.verdict, given.follow_up)
+    return bool(same and first.actor != given.actor)
+
+
+def _first_word(actor: Actor, call: Any, given: GivenVerdict, before: Any) -> Reconciled:
+    """Store what a first person says. It takes the place of their own word before, or of another one's that says otherwise."""
+    if before is not None:
+        word_close(call, WordClosing.REPLACED if before.actor == given.actor else WordClosing.DISAGREED)
+    word = word_store(call, given)
+    hint_changed(tenant_id=call.tenant_id, run_id=call.run_id)
+    about = {"word": str(word.id), "verdict": str(given.verdict), "then": str(given.follow_up)}
+    audit(actor, "call.first_word", "call", call.id, about | {"seen_attempts": call.attempts})
+    return Reconciled(call.id, str(given.verdict), str(call.status), settled=False)
 
 
 def _tell(run: Any, call: Any, given: GivenVerdict) -> None:

@@ -59,6 +59,8 @@ DELEGATE = Act(Permission.DECIDE, {"taker": "nobody", "ends_at": "2030-01-01T00:
 END_DELEGATION = Act(Permission.RETAIN, {})
 AMEND = Act(Permission.DECIDE, {"arguments": "{}", **STALE})
 AMEND_BODY = Act(Permission.DECIDE, {"arguments": {}, **STALE})
+PROBE = Act(Permission.RECONCILE, {"attempts": 99})
+ATTACH = Act(Permission.RECONCILE, {})
 RECONCILE = Act(Permission.RECONCILE, {"verdict": "EXECUTED", "evidence": " "})
 FLAG = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " ", "reason": " "})
 FLAG_BODY = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " "})
@@ -120,6 +122,7 @@ ROUTES = {
     "scopes": Route("page"),
     "scope-new": Route("page", act=SCOPE),
     "scope": Route("page", "scope", LIFT),
+    "call-attachment": Route("page", "attachment"),
     "reports": Route("page"),
     "report": Route("page", "report"),
     "report-download": Route("page", "version"),
@@ -186,6 +189,9 @@ ROUTES = {
     "api:delegation-end": Route("api", "delegation", END_DELEGATION),
     "api:calls": Route("api"),
     "api:call": Route("api", "call"),
+    "api:call-probe": Route("api", "call", PROBE),
+    "api:call-attach": Route("api", "call", ATTACH),
+    "api:call-attachment": Route("api", "attachment"),
     "api:call-reconcile": Route("api", "call", RECONCILE),
     "api:report": Route("api", "report"),
     "api:report-version": Route("api", "version"),
@@ -245,6 +251,7 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("endpoints", "remove"): Verb("endpoint", (), Permission.NOTIFY),
     ("members", "list"): INSTALLATION,
     ("members", "set"): INSTALLATION,
+    ("members", "rules"): INSTALLATION,
     ("members", "token", "create"): INSTALLATION,
     ("members", "token", "revoke"): INSTALLATION,
     ("runs", "start"): Verb("agent", permission=Permission.START),
@@ -283,6 +290,8 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("waits", "amend"): Verb("wait", ("--arguments", "{}", *_STALE[1:]), Permission.DECIDE),
     ("calls", "list"): Verb(""),
     ("calls", "show"): Verb("call"),
+    ("calls", "probe"): Verb("call", ("--attempts", "99"), Permission.RECONCILE),
+    ("calls", "attach"): Verb("call", ("--file", "/dev/null"), Permission.RECONCILE),
     ("calls", "reconcile"): Verb("call", ("--verdict", "EXECUTED", "--evidence", " "), Permission.RECONCILE),
     ("checkpoints", "list"): Verb("run"),
     ("checkpoints", "show"): Verb("checkpoint"),

@@ -34,10 +34,13 @@ from runs.models import ControlRequest, Run, ScopeControl, Wakeup
 from runs.services import workspace_open
 from runs.states import ScopeKind
 from runtime.services import (
+    Attached,
     EndpointAdded,
     EndpointRequest,
     GrantRequest,
     ScopeState,
+    Upload,
+    call_attach,
     endpoint_add,
     endpoint_drop,
     named_scope,
@@ -203,6 +206,8 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         ends_at=datetime(2026, 1, 2, tzinfo=UTC),
         reason="away",
     )
+    file = call_attach(actor=person(OPERATOR), call_id=unknown.id, file=Upload("seen.txt", b"one post"))
+    assert isinstance(file, Attached), file
     workspace = workspace_open(tenant_id=doors.tenant.id, title="A long research")
     policy, grant = policy_of_the_tour(), grant_of_the_tour()
     endpoint = told_no_more()
@@ -228,6 +233,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         "scope": {"id": stopped.control_id},
         "endpoint": {"id": endpoint},
         "delegation": {"id": over.id},
+        "attachment": {"id": unknown.id, "attachment": file.attachment_id},
     }
     ids = (
         run,
@@ -243,6 +249,7 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         stopped.control_id,
         endpoint,
         over.id,
+        file.attachment_id,
     )
     return Things(named, tuple(str(id) for id in ids))
 
@@ -261,6 +268,8 @@ def ask(doors: Doors, things: Things, name: str, method: str, by: str, *, missin
         return browser(by).generic(method, path) if method != "POST" else browser(by).post(path, body)
     if name == "api:runs" and method == "POST":
         return doors.start(body, by=by)
+    if name == "api:call-attach" and method == "POST":
+        return Client().post(path, body, headers={"Authorization": f"Bearer {doors.tokens[by]}"})
     return doors.api(method, path.removeprefix("/api/v1"), body if method != "GET" else None, by=by)
 
 

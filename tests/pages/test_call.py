@@ -4,11 +4,15 @@ import re
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
+from accounts.models import Tenant
 from checkpoints.models import Obligation
-from receipts.models import Reconciliation, Result, ToolCall
+from receipts.models import Attachment, Probe, Reconciliation, Result, ToolCall
+from receipts.services import probe_answer
+from receipts.states import Found
 from runs.services import refusal_record
 from runs.states import RefusalKind
 from runtime.services import run_stop
@@ -25,7 +29,7 @@ from tests.pages.driven import (
     words,
 )
 
-QUERIES = 24
+QUERIES = 26
 
 
 def url(call: ToolCall) -> str:
@@ -265,3 +269,76 @@ def test_bytes_that_were_changed_in_the_store_are_not_shown_as_if_they_were_the_
     with connection.cursor() as cursor:
         cursor.execute("UPDATE receipts_toolcall SET args = args || '\\x00' WHERE id = %s", [run.publishing.id])
     assert "The stored arguments can't be read." in words(ann.get(url(run.publishing)))
+
+
+# ── a probe that a person asks for ───────────────────────────────────────────
+
+
+def test_a_tool_that_can_not_be_asked_says_so_and_offers_no_probe(ann: Member) -> None:
+    call = unknown().publishing
+    html = ann.get(url(call))
+    assert "This tool can’t be asked by key. Only a person can look." in words(html)
+    assert 'value="probe"' not in html
+    answer = ann.post(url(call), how="probe", attempts=1)
+    assert answer.status == 409 and "NOTHING_TO_PROBE" in answer.html
+
+
+def test_what_a_probe_has_found_looks_like_no_verdict(ann: Member) -> None:
+    call = unknown().publishing
+    asked = Probe.objects.create(
+        tenant_id=call.tenant_id, tool_call=call, attempt_no=1, asked_by=f"person:{HOSTILE}"[:200]
+    )
+    assert "Asked, not answered yet" in words(ann.get(url(call)))
+    probe_answer(asked.id, found=Found.THERE, how="the probe found the key", external_ref="post-7", early=False)
+    html = ann.get(url(call))
+    said = words(html)
+    assert "Observed by a probe: it is there" in said and "Reference post-7." in said
+    assert "Nobody has accepted it; a verdict is still a person’s." in said
+    assert "SAID BY A PERSON" not in html and "Your verdict on attempt 1" in said
+    assert_inert(html)
+
+
+# ── a file beside a call ─────────────────────────────────────────────────────
+
+
+def test_a_file_is_put_beside_a_call_and_can_only_be_saved(ann: Member, outsider: Member) -> None:
+    call = unknown().publishing
+    seen = SimpleUploadedFile("<b>list</b>.html", b"<script>alert(1)</script>", "text/html")
+    answer = ann.post(url(call), how="attach", file=seen, note="One post, 08:14.")
+    assert (answer.status, answer.location) == (302, url(call))
+    html = ann.get(url(call))
+    assert "One post, 08:14." in words(html) and "It is saved, never shown here." in words(html)
+    assert "<b>list</b>" not in html
+    path = f"{url(call)}attachments/{Attachment.objects.get().id}/"
+    saved = ann.client.get(path)
+    assert saved.content == b"<script>alert(1)</script>"
+    assert saved.headers["Content-Type"] == "application/octet-stream"
+    assert (
+        saved.headers["Content-Disposition"].startswith("attachment")
+        and saved.headers["X-Content-Type-Options"] == "nosniff"
+    )
+    assert outsider.client.get(path).status_code == 404
+    assert ann.post(url(call), how="attach").status == 400
+    big = SimpleUploadedFile("big.bin", b"x" * (1024 * 1024 + 1))
+    assert ann.post(url(call), how="attach", file=big).status == 413
+
+
+# ── a second person ──────────────────────────────────────────────────────────
+
+
+def test_where_two_have_to_say_the_same_the_page_says_who_said_what_and_that_it_settles_nothing(
+    ann: Member, ben: Member
+) -> None:
+    Tenant.objects.filter(id=ann.tenant.id).update(two_for_verdicts=True)
+    call = unknown().publishing
+    assert "Two people have to say the same before it counts as known." in words(ann.get(url(call)))
+    assert ann.post(url(call), **form("EXECUTED", external_ref="post-7")).status == 302
+    html = ben.get(url(call))
+    said = words(html)
+    assert "Your word is stored" in words(ann.get(url(call)))
+    assert "ann.moreau says that it happened. If you say the same, it is settled." in said
+    assert "A second person has to say the same; until then nothing is settled." in said
+    assert "SAID BY A PERSON" not in html and not Reconciliation.objects.filter(tool_call=call).exists()
+    assert ben.post(url(call), **form("EXECUTED", external_ref="post-7")).status == 302
+    html = ben.get(url(call))
+    assert "SAID BY A PERSON" in html and "A second person said the same." in words(html)

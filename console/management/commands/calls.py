@@ -1,15 +1,25 @@
 """`manage.py calls`: tool calls, and the verdict on one whose outcome nobody knows."""
 
+from pathlib import Path
 from typing import Any, ClassVar
 from uuid import UUID
 
 from accounts.errors import Refused
-from console.management.noun import Asked, Noun, Shown, clock, document, facts, table
+from console.management.noun import Asked, Noun, Shown, Usage, clock, document, facts, table
 from console.records import records_of
 from console.records.calls import CallDetail, CallRecord, call_rows, call_with_parts
 from receipts.selectors import access_call, calls_visible
-from receipts.states import CallStatus, FollowUp, Verdict
-from runtime.services import EvidenceGiven, VerdictRequest, call_contradict, call_reconcile, effect_repeat
+from receipts.states import ATTACHMENT_BYTES, CallStatus, FollowUp, Verdict
+from runtime.services import (
+    EvidenceGiven,
+    Upload,
+    VerdictRequest,
+    call_attach,
+    call_contradict,
+    call_probe,
+    call_reconcile,
+    effect_repeat,
+)
 
 HEADS = ("ID", "STATUS", "RUN", "STEP", "EFFECT CLASS", "ATTEMPTS")
 
@@ -32,6 +42,15 @@ class Command(Noun):
         saying.add_argument("--external-ref", default="", help="what the other side calls it")
         then = [FollowUp.RETRY, FollowUp.FAIL]
         saying.add_argument("--then", type=str.upper, choices=then, default=FollowUp.NONE, help="after NOT_EXECUTED")
+
+        asking = self.verb("probe", self.probe, "Ask once whether a call of unknown outcome happened. No verdict.")
+        asking.add_argument("id", type=UUID)
+        asking.add_argument("--attempts", type=int, help="the attempt that you saw; refused if there is a later one")
+
+        attaching = self.verb("attach", self.attach, "Put a file beside a call that was sent, as evidence.")
+        attaching.add_argument("id", type=UUID)
+        attaching.add_argument("--file", type=Path, required=True, help="the file; at most 1 MiB")
+        attaching.add_argument("--note", default="", help="what it shows, in words")
 
         repeating = self.verb("repeat", self.repeat, "Ask for a second effect of a call that has happened.")
         repeating.add_argument("id", type=UUID)
@@ -57,6 +76,15 @@ class Command(Noun):
         record = CallDetail(call_with_parts(access_call(actor=asked.actor, id=asked["id"]))).data
         return Shown(record, _text(record))
 
+    def probe(self, asked: Asked) -> Shown | Refused:
+        outcome = call_probe(actor=asked.actor, call_id=asked["id"], attempts=asked["attempts"])
+        return outcome if isinstance(outcome, Refused) else self.show(asked)
+
+    def attach(self, asked: Asked) -> Shown | Refused:
+        file = _file(asked["file"])
+        outcome = call_attach(actor=asked.actor, call_id=asked["id"], file=file, note=asked["note"])
+        return outcome if isinstance(outcome, Refused) else self.show(asked)
+
     def reconcile(self, asked: Asked) -> Shown | Refused:
         said = VerdictRequest(
             Verdict(asked["verdict"]), asked["evidence"], asked["external_ref"], FollowUp(asked["then"])
@@ -72,6 +100,14 @@ class Command(Noun):
         said = EvidenceGiven(Verdict(asked["says"]), asked["evidence"], asked["external_ref"])
         outcome = call_contradict(actor=asked.actor, call_id=asked["id"], said=said)
         return outcome if isinstance(outcome, Refused) else self.show(asked)
+
+
+def _file(path: Path) -> Upload:
+    try:
+        with path.open("rb") as file:
+            return Upload(path.name, file.read(ATTACHMENT_BYTES + 1))
+    except (OSError, ValueError) as error:
+        raise Usage(f"The file {path} can't be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
 def _text(call: dict[str, Any]) -> str:
@@ -99,9 +135,26 @@ def _text(call: dict[str, Any]) -> str:
                 f"{one['id']} {one['origin']} says {one['says']} {one['closing'] or '(open)'}"
                 for one in call["contradictions"]
             ),
+            "look": "\n".join(f"{place['what']} {place['url']}" for place in call["places"])
+            if call["outcome"] == "UNKNOWN"
+            else "",
+            "files": "\n".join(
+                f"{one['id']} {one['filename']}, {one['size']} bytes, {one['sha256']}" for one in call["attachments"]
+            ),
+            "probes": "\n".join(_probe(one) for one in call["probes"]),
+            "first words": "\n".join(
+                f"{_verdict(one)} {one['closing'] or '(a second person has to say the same)'}"
+                for one in call["first_words"]
+            ),
             "verdicts": "\n".join(_verdict(one) for one in call["verdicts"]),
         }
     )
+
+
+def _probe(one: dict[str, Any]) -> str:
+    """One look that a person asked for: observed, and accepted by nobody."""
+    told = f"{one['found']}{', early' if one['early'] else ''}: {one['how']} {one['external_ref'] or ''}".strip()
+    return f"{clock(one['asked_at'])} asked by {one['by']}: {told if one['found'] else 'no answer yet'}"
 
 
 def _try(one: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from django.core.validators import MaxLengthValidator, validate_slug
 
 from accounts.errors import Invalid, Refused
 from accounts.models import Membership, User
-from accounts.services import member_set, tenant_create, token_create, token_revoke
+from accounts.services import member_set, tenant_create, tenant_rules_set, token_create, token_revoke
 from accounts.states import GROUP, Role
 from console.management.noun import Answered, Asked, Noun, Shown, facts, table
 
@@ -21,6 +21,13 @@ HEADS = ("TENANT", "USERNAME", "ROLES", "GROUPS", "ACTIVE")
 
 class NotAMember(Refused):
     """Nothing was done. {username} is not a member of {tenant}."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class NoTenant(Refused):
+    """Nothing was done. There is no tenant {tenant}."""
 
     code = "NOT_FOUND"
     status = 404
@@ -73,6 +80,14 @@ class Command(Noun):
             action="store_true",
             help="read the password from stdin; without it a new person gets one that is shown once",
         )
+        ruling = self.verb("rules", self.rules, "Set what a tenant wants of its people.")
+        ruling.add_argument("tenant")
+        ruling.add_argument(
+            "--two-for-verdicts",
+            choices=("yes", "no"),
+            required=True,
+            help="whether two people have to say the same before an unknown outcome counts as known",
+        )
         tokens = self.verbs.add_parser("token", help="API tokens of a member").add_subparsers(
             dest="token_verb", required=True
         )
@@ -117,6 +132,13 @@ class Command(Noun):
         said = {name: ", ".join(names) for name, names in held.items()}
         named = {"tenant": slug, "username": username}
         return Shown({**named, **held, "password": made}, facts({**named, **said, "password": made}))
+
+    def rules(self, asked: Asked) -> Shown | Refused:
+        wanted = asked["two_for_verdicts"] == "yes"
+        if not tenant_rules_set(slug=asked["tenant"], two_for_verdicts=wanted):
+            return NoTenant({"tenant": asked["tenant"]})
+        record = {"tenant": asked["tenant"], "two_for_verdicts": wanted}
+        return Shown(record, facts(record))
 
     def token_create(self, asked: Asked) -> Shown | Refused:
         token = token_create(membership=_membership(asked), name=asked["name"])

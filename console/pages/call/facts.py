@@ -11,8 +11,19 @@ from approvals.models import Grant, PolicyDecision, Wait
 from approvals.selectors import grant_used
 from checkpoints.models import Obligation
 from console.pages.stored import Stored, stored_arguments, stored_result
-from receipts.models import Attempt, Contradiction, Effect, Publication, Reconciliation, Result, ToolCall
-from receipts.selectors import accepted_outcome, final_verdict
+from receipts.models import (
+    Attachment,
+    Attempt,
+    Contradiction,
+    Effect,
+    FirstWord,
+    Probe,
+    Publication,
+    Reconciliation,
+    Result,
+    ToolCall,
+)
+from receipts.selectors import accepted_outcome, attachments_of, final_verdict, two_have_to_say
 from receipts.states import CallStatus, can_reconcile
 from runs.models import BudgetEntry, Lease, Refusal, RunTransition
 from runs.selectors import database_now
@@ -90,6 +101,30 @@ class CallFacts:
     def flags(self) -> list[Contradiction]:
         """Evidence against what was accepted, the oldest first."""
         return list(Contradiction.objects.filter(tool_call=self.call).order_by("raised_at", "id"))
+
+    @cached_property
+    def probes(self) -> list[Probe]:
+        """The looks that people asked for, the oldest first. Observed, and accepted by nobody."""
+        return list(Probe.objects.filter(tool_call=self.call).order_by("asked_at", "id"))
+
+    @cached_property
+    def words(self) -> list[FirstWord]:
+        """What first people said where two have to say the same, the oldest first."""
+        return list(FirstWord.objects.filter(tool_call=self.call).order_by("at", "id"))
+
+    @property
+    def waiting_word(self) -> FirstWord | None:
+        """The word that waits for a second person."""
+        return next((one for one in self.words if one.closed_at is None), None)
+
+    @cached_property
+    def two_needed(self) -> bool:
+        return self.uncertain and two_have_to_say(self.call)
+
+    @cached_property
+    def attachments(self) -> list[Attachment]:
+        """The files that people put beside it, the oldest first."""
+        return attachments_of(self.call)
 
     @cached_property
     def may_contradict(self) -> bool:

@@ -12,21 +12,37 @@ from django.shortcuts import redirect
 
 from accounts.errors import Invalid, Refused
 from accounts.states import Actor
+from console.api.calls import attachment_response
 from console.pages.call.facts import CallFacts
 from console.pages.call.say import budget_lines, lead_of, strip_of, title_of
 from console.pages.notice import refusal_notice
 from console.pages.room import page, panel_asked, respond
 from console.pages.tool_facts import tool_facts
 from receipts.models import ToolCall
-from receipts.selectors import access_call
-from receipts.states import FollowUp, Verdict
-from runtime.services import Reconciled, VerdictRequest, call_reconcile
+from receipts.selectors import access_attachment, access_call
+from receipts.states import ATTACHMENT_BYTES, FollowUp, Found, Verdict
+from runtime.services import (
+    Attached,
+    Probed,
+    Reconciled,
+    Upload,
+    VerdictRequest,
+    call_attach,
+    call_probe,
+    call_reconcile,
+    can_probe,
+)
 
 PANELS = {"call-live": "pages/call/live.html"}
 STORED = {
     Verdict.EXECUTED: "Stored: it happened, on your word. Nothing is sent.",
     Verdict.NOT_EXECUTED: "Stored: it did not happen, on your word.",
     Verdict.PROCEED_UNKNOWN: "Stored: still unknown. The run goes on without it.",
+}
+FOUND = {
+    Found.THERE: "The other side was asked, and the key is there.",
+    Found.NOT_THERE: "The other side was asked, and the key is not there.",
+    Found.UNTOLD: "The other side was asked, and can't tell.",
 }
 
 
@@ -47,9 +63,10 @@ def call_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     call = access_call(actor=actor, id=id)
     typed, refused = _typed(request), None
     if request.method == "POST":
-        outcome = _reconcile(actor, call, typed)
-        if isinstance(outcome, Reconciled):
-            messages.success(request, STORED[Verdict(outcome.verdict)], extra_tags="is-clear")
+        outcome = _done(request, actor, call, typed)
+        if not isinstance(outcome, Refused):
+            say, lamp = _stored(outcome)
+            messages.success(request, say, extra_tags=lamp)
             return redirect("call", id=id)
         refused = outcome
         call = access_call(actor=actor, id=id)
@@ -62,6 +79,46 @@ def call_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     if not panel_asked(request, PANELS):
         context |= _around(facts)
     return respond(request, actor, "pages/call/page.html", context, PANELS, refused.status if refused else 200)
+
+
+@page
+def call_attachment(request: HttpRequest, actor: Actor, id: UUID, attachment: UUID) -> HttpResponseBase:
+    """GET /calls/<id>/attachments/<attachment>/: a file beside a call, to be saved."""
+    return attachment_response(access_attachment(actor=actor, call_id=id, id=attachment))
+
+
+def _done(
+    request: HttpRequest, actor: Actor, call: ToolCall, typed: TypedVerdict
+) -> Probed | Attached | Reconciled | Refused:
+    """Do what was sent: have somebody asked, put a file beside the call, or store the verdict."""
+    how = request.POST.get("how")
+    if how == "probe":
+        return _probe(actor, call, typed)
+    if how == "attach":
+        file = request.FILES.get("file")
+        given = Upload(file.name or "", file.read(ATTACHMENT_BYTES + 1)) if file else Upload("", b"")
+        return call_attach(actor=actor, call_id=call.id, file=given, note=request.POST.get("note", ""))
+    return _reconcile(actor, call, typed)
+
+
+def _probe(actor: Actor, call: ToolCall, typed: TypedVerdict) -> Probed | Refused:
+    """Have somebody asked once. It stores evidence and no verdict."""
+    return call_probe(actor=actor, call_id=call.id, attempts=_attempt(typed))
+
+
+def _stored(outcome: Probed | Attached | Reconciled) -> tuple[str, str]:
+    """What is said after an act, and how it is lit."""
+    if isinstance(outcome, Attached):
+        return f"The file is beside the call, under its digest {outcome.sha256[:12]}.", "is-clear"
+    if isinstance(outcome, Reconciled) and not outcome.settled:
+        return "Your word is stored, and settles nothing yet: a second person has to say the same.", "is-caution"
+    if isinstance(outcome, Reconciled):
+        return STORED[Verdict(outcome.verdict)], "is-clear"
+    return f"{FOUND[outcome.found]} It is evidence below, and no verdict was given.", "is-unknown"
+
+
+def _attempt(typed: TypedVerdict) -> int:
+    return int(typed.attempts) if typed.attempts.isdecimal() and len(typed.attempts) < 6 else 0
 
 
 def _typed(request: HttpRequest) -> TypedVerdict:
@@ -90,7 +147,7 @@ def _reconcile(actor: Actor, call: ToolCall, typed: TypedVerdict) -> Reconciled 
         evidence=typed.evidence,
         external_ref=typed.external_ref if verdict == Verdict.EXECUTED else "",
         follow_up=follow_up,
-        seen_attempts=int(typed.attempts) if typed.attempts.isdecimal() and len(typed.attempts) < 6 else 0,
+        seen_attempts=_attempt(typed),
     )
     return call_reconcile(actor=actor, call_id=call.id, said=said)
 
@@ -112,4 +169,7 @@ def _context(facts: CallFacts) -> dict[str, Any]:
 
 def _around(facts: CallFacts) -> Mapping[str, Any]:
     """What only the whole page shows."""
-    return {"tool": tool_facts(facts.call, agent_key=facts.call.run.agent_version.agent.key)}
+    return {
+        "askable": can_probe(facts.call),
+        "tool": tool_facts(facts.call, agent_key=facts.call.run.agent_version.agent.key),
+    }

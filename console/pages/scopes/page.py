@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -61,6 +62,8 @@ def scope_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
         outcome = _done(actor, scope, act, reason)
         if isinstance(outcome, ScopeState):
             return redirect("scope", id=outcome.control_id)
+        if not actor.may(Permission.READ):
+            raise PermissionDenied
         refused = outcome
     context = {
         "forecast": scope_forecast(actor, scope),
