@@ -11,7 +11,9 @@ from django.db.utils import Error as DatabaseError
 
 from accounts.errors import Invalid, NotAllowed, NotFound, Refused
 from accounts.models import AuditEvent
-from approvals.models import Wait
+from approvals.errors import RunStopped
+from approvals.models import Decision, Wait
+from approvals.services import Decided
 from runs.errors import AlreadyLifted, NotAStop, ScopePaused, StartsStopped
 from runs.models import ControlRequest, Run, ScopeControl, Thread
 from runs.states import LIVE_RUN, ScopeKind
@@ -400,3 +402,30 @@ def test_the_database_holds_the_same_rules(engine: Engine, change: str) -> None:
     stop(engine)
     with pytest.raises((IntegrityError, DatabaseError)), transaction.atomic():
         sql(change)
+
+
+# ── a stop and an approval at one instant (X12) ──────────────────────────────
+
+
+def test_a_stop_of_the_tenant_and_an_approval_at_one_instant_send_nothing_and_say_which_won(engine: Engine) -> None:
+    SCRIPT.tell(calls(("once", "a")))
+    for _ in range(6):
+        run_id = engine.start()
+        drive(run_id)
+        wait = Wait.objects.get(run_id=run_id)
+        control, decided = together(partial(stop, engine), partial(engine.decide, wait))
+        drive(run_id)
+        sweep()
+        wait.refresh_from_db()
+        call = call_named(run_id, "a")
+        assert (run_now(run_id).status, wait.status, call.status, call.attempts) == (
+            "CANCELLED",
+            "CANCELLED",
+            "CANCELLED",
+            0,
+        )
+        assert isinstance(control, ScopeState)
+        won = Decision.objects.filter(wait=wait).exists()
+        assert isinstance(decided, Decided) == won
+        assert won or isinstance(decided, RunStopped)
+        lift(engine, control)
