@@ -17,7 +17,7 @@ from django.db import connection
 
 from accounts.statements import columns, fetch, fetch_row, joined
 from runs.models import Message, Run
-from runs.states import Holding
+from runs.states import BudgetUnit, Holding
 
 FENCE = """
 fence AS (
@@ -25,37 +25,46 @@ fence AS (
     WHERE l.run_id = %(run)s AND l.owner = %(owner)s AND l.fence = %(fence)s AND l.expires_at > clock_timestamp()
     FOR NO KEY UPDATE)"""
 
-# A budget without a cap has no room to run out of: `room` is unknown, so it is never short. Only what is reserved from is
-# locked, in any order: whoever writes a budget holds the lease's row first, so nobody waits crosswise.
+_UNITS = range(1, len(BudgetUnit) + 1)  # the places of the units in an allowance
+
+
+def _by_unit(amount: str) -> str:
+    """An array of what an expression is for each unit, `#` being its place."""
+    return f"ARRAY[{', '.join(amount.replace('#', f'[{place}]') for place in _UNITS)}]"
+
+
+_WANTED = "(%(reserve)s::bigint[])#"
+_ROOM = (
+    "b.cap# - b.reserved# - b.held_unknown# - b.spent# "
+    "+ (%(release)s::bigint[])# - (%(spend)s::bigint[])# - (%(hold)s::bigint[])#"
+)
+# A budget without a cap has no room to run out of: it is unknown, so it is never short. The row is locked: whoever writes
+# it holds the lease's row first, so nobody waits crosswise.
 # Facts may always be written under the fence; new work needs `go` as well. `start` is False where the worker drains; `news`
 # is what a worker that asks the model has read, or null: news that it has not read keep it from asking (ruling 33).
-GO = """
-want AS (
-    SELECT w.unit, w.reserve, w.release, w.spend, w.hold
-    FROM jsonb_to_recordset(%(budget)s::jsonb) AS w(unit text, reserve bigint, release bigint, spend bigint, hold bigint)),
+GO = f"""
 purse AS (
-    SELECT b.id, b.unit, b.cap, b.cap - b.reserved - b.held_unknown - b.spent AS room FROM runs_budget b, fence, want
-    WHERE b.run_id = %(run)s AND b.run_id = fence.run_id AND b.unit = want.unit AND want.reserve > 0
-    FOR NO KEY UPDATE OF b),
-short AS (
-    SELECT want.unit, want.reserve AS wanted, purse.room + want.release - want.spend - want.hold AS room, purse.cap
-    FROM want LEFT JOIN purse USING (unit)
-    WHERE want.reserve > 0
-      AND (purse.id IS NULL OR purse.room + want.release - want.spend - want.hold < want.reserve)),
+    SELECT b.cap, %(reserve)s::bigint[] AS wanted, {_by_unit(_ROOM)} AS room,
+        {_by_unit(f"({_WANTED} > 0 AND (b.spent# IS NULL OR coalesce({_ROOM} < {_WANTED}, false)))")} AS short
+    FROM runs_allowance b, fence WHERE b.run_id = %(run)s AND b.run_id = fence.run_id FOR NO KEY UPDATE OF b),
 go AS (
-    SELECT fence.run_id, fence.fence FROM fence
+    SELECT fence.run_id, fence.fence FROM fence, purse
     WHERE %(start)s AND NOT fence.stop_requested AND NOT fence.pause_requested
-      AND coalesce(%(news)s = fence.news, true) AND NOT EXISTS (SELECT FROM short))"""
+      AND coalesce(%(news)s = fence.news, true) AND NOT true = ANY (purse.short))"""
 
 # For a statement in which a part before it, `allows`, says whether new work may start.
 GO_WHERE_ALLOWED = GO.removesuffix(")") + " AND EXISTS (SELECT FROM allows))"
 
+_MOVED_BUDGET = {
+    "reserved": f"b.reserved# - (%(release)s::bigint[])# + CASE WHEN done.starts THEN {_WANTED} ELSE 0 END",
+    "held_unknown": "b.held_unknown# + (%(hold)s::bigint[])#",
+    "spent": "b.spent# + (%(spend)s::bigint[])#",
+}
 BUDGET = """
 budgeted AS (
-    UPDATE runs_budget b
-    SET reserved = b.reserved - want.release + CASE WHEN done.starts THEN want.reserve ELSE 0 END,
-        spent = b.spent + want.spend, held_unknown = b.held_unknown + want.hold
-    FROM want, done WHERE b.run_id = %(run)s AND b.run_id = done.run_id AND b.unit = want.unit RETURNING b.id),
+    UPDATE runs_allowance b
+    SET reserved = {reserved}, held_unknown = {held_unknown}, spent = {spent}
+    FROM done WHERE b.run_id = %(run)s AND b.run_id = done.run_id RETURNING b.run_id),
 entered AS (
     INSERT INTO runs_budgetentry (run_id, receipt_id, attempt_no, kind, model_calls, tool_calls, tokens, usd_micros,
         wall_ms)
@@ -63,7 +72,9 @@ entered AS (
     FROM jsonb_to_recordset(%(entries)s::jsonb)
          AS e(receipt uuid, attempt int, kind text, model_calls bigint, tool_calls bigint, tokens bigint,
               usd_micros bigint, wall_ms bigint), done
-    WHERE e.kind <> 'RESERVE' OR done.starts RETURNING receipt_id)"""
+    WHERE e.kind <> 'RESERVE' OR done.starts RETURNING receipt_id)""".format(
+    **{column: _by_unit(moved) for column, moved in _MOVED_BUDGET.items()}
+)
 
 ARTIFACT = """
 kept AS (
@@ -113,9 +124,9 @@ admitted AS (
     RETURNING {columns(Run)}),
 leased AS (INSERT INTO runs_lease (run_id) SELECT id FROM admitted RETURNING run_id),
 budgeted AS (
-    INSERT INTO runs_budget (run_id, unit, cap)
-    SELECT admitted.id, b.unit, b.cap FROM admitted, unnest(%(units)s::text[], %(caps)s::bigint[]) AS b(unit, cap)
-    RETURNING id),
+    INSERT INTO runs_allowance (run_id, cap, held_unknown, reserved, spent)
+    SELECT id, %(caps)s::bigint[], %(nothing)s::bigint[], %(nothing)s::bigint[], %(nothing)s::bigint[] FROM admitted
+    RETURNING run_id),
 given AS (
     INSERT INTO runs_runinput (run_id, name, filename, sha256, size)
     SELECT admitted.id, i.name, i.filename, i.sha256, i.size FROM admitted,
@@ -233,6 +244,9 @@ freed AS (
 MOVE = joined(MOVED, select="SELECT count(*) FROM moved")
 
 
+_NOTHING: Counter[str] = Counter()
+
+
 @dataclass
 class Purse:
     """The budget movements of one step, each an entry, and summed per unit since a row is updated once in a statement."""
@@ -266,9 +280,12 @@ class Purse:
 
     def params(self) -> dict[str, str]:
         """The parameters of GO and BUDGET."""
-        names = ("reserve", "release", "spend", "hold")
-        rows = [{"unit": unit, **{name: move[name] for name in names}} for unit, move in self.moves.items()]
-        return {"budget": json.dumps(rows), "entries": json.dumps(self.entries)}
+        moves = [self.moves.get(unit, _NOTHING) for unit in BudgetUnit]
+        amounts = {
+            name: f"{{{','.join([str(move[name]) for move in moves])}}}"
+            for name in ("reserve", "release", "spend", "hold")
+        }
+        return {**amounts, "entries": json.dumps(self.entries)}
 
 
 def fence_params(holding: Holding) -> dict[str, Any]:

@@ -53,6 +53,7 @@ from runs.statements import (
     WOKEN,
     run_statement,
 )
+from runs.states import BudgetUnit
 from runtime.conversation import HISTORY, OF_HISTORY
 from runtime.drain import draining
 
@@ -81,7 +82,7 @@ asking AS (SELECT done.run_id, done.fence FROM done, answered WHERE done.starts 
 
 _GATES = """
 SELECT fence.run_id IS NOT NULL, fence.stop_requested, fence.pause_requested, EXISTS (SELECT FROM go),
-       EXISTS (SELECT FROM done), fence.news, (SELECT jsonb_agg(to_jsonb(short)) FROM short), {started}
+       EXISTS (SELECT FROM done), fence.news, (SELECT to_jsonb(purse) FROM purse WHERE true = ANY (short)), {started}
 FROM (SELECT) AS one LEFT JOIN fence ON true"""
 _NONE = _GATES.format(started="NULL::int")
 _SENT = _GATES.format(started="(SELECT count(*) FROM tried)")
@@ -209,6 +210,16 @@ class Written:
     started: int | None
 
 
+def _short(purse: dict[str, list[Any]]) -> tuple[dict[str, Any], ...]:
+    """The units of an allowance that have no room for what was to be reserved."""
+    told = ("wanted", "room", "cap")
+    return tuple(
+        {"unit": str(unit), **{name: purse[name][place] for name in told}}
+        for place, unit in enumerate(BudgetUnit)
+        if purse["short"][place]
+    )
+
+
 def write(sql: str, params: dict[str, Any]) -> Written:
     """Send one step. A worker that drains starts nothing new with it."""
     gates: dict[str, Any] = {"news": None, "start": not draining(), "waits": []}
@@ -220,6 +231,6 @@ def write(sql: str, params: dict[str, Any]) -> Written:
         go=bool(go),
         done=bool(done),
         news=int(news or 0),
-        short=tuple(json.loads(short)) if short else (),
+        short=_short(json.loads(short)) if short else (),
         started=int(started) if started else None,
     )

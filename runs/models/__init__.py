@@ -2,7 +2,7 @@
 
 from runs.models.control import ControlRequest, Lease, SweepFailure, Wakeup
 from runs.models.identity import Agent, AgentVersion, Artifact, Thread
-from runs.models.ledger import Budget, BudgetEntry, Message, Refusal
+from runs.models.ledger import Allowance, Budget, BudgetEntry, Message, Refusal
 from runs.models.memory import MemoryItem, WorkspaceProgress
 from runs.models.run import Run, RunInput, RunTransition
 from runs.models.scope import ScopeControl
@@ -12,6 +12,7 @@ from runs.models.workspace import Workspace
 __all__ = [
     "Agent",
     "AgentVersion",
+    "Allowance",
     "Artifact",
     "Budget",
     "BudgetEntry",

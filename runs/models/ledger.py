@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from accounts.models import ClockTimestamp, Tenant, among, append_only, no_delete, no_truncate, one_of, rule
@@ -14,24 +15,48 @@ from runs.states import (
 )
 
 
-class Budget(models.Model):
-    """What a run has of one unit reserved, held for unknown outcomes, and spent, and its cap; without one nothing is refused."""
+class Allowance(models.Model):
+    """The budgets of a run in one row, since each step moves several: an amount for each unit, in the order of BudgetUnit.
 
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="budgets", db_index=False)
-    unit = models.CharField(max_length=16)
-    cap = models.BigIntegerField(null=True)
-    reserved = models.BigIntegerField(db_default=0)
-    held_unknown = models.BigIntegerField(db_default=0)
-    spent = models.BigIntegerField(db_default=0)
+    Null is a unit that is not counted; as a cap it is a unit without one. The view of Budget reads it by unit.
+    """
+
+    run = models.OneToOneField(Run, primary_key=True, on_delete=models.PROTECT, related_name="allowance")
+    cap = ArrayField(models.BigIntegerField(null=True))
+    held_unknown = ArrayField(models.BigIntegerField(null=True))
+    reserved = ArrayField(models.BigIntegerField(null=True))
+    spent = ArrayField(models.BigIntegerField(null=True))
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["run", "unit"], name="budget_unit_once"),
-            rule("budget_unit_known", among("unit", BudgetUnit)),
-            # A null among them is left out.
-            rule("budget_not_negative", "least(reserved, held_unknown, spent, cap) >= 0"),
+            rule("budget_not_negative", "0 <= ALL (cap || held_unknown || reserved || spent)"),
+            rule(
+                "budget_of_every_unit", f"cardinality(cap || held_unknown || reserved || spent) = {4 * len(BudgetUnit)}"
+            ),
         ]
         triggers: ClassVar = [no_delete(), no_truncate()]
+
+    def __str__(self) -> str:
+        return f"allowance of {self.run_id}"
+
+
+class Budget(models.Model):
+    """What a run has of one unit reserved, held for unknown outcomes, and spent, and its cap; without one nothing is refused.
+
+    A view of Allowance. It takes updates too, for whoever writes beside the steps, with the lease's row locked.
+    """
+
+    pk = models.CompositePrimaryKey("run_id", "unit")
+    run = models.ForeignKey(Run, on_delete=models.DO_NOTHING, related_name="budgets")
+    unit = models.CharField(max_length=16)
+    cap = models.BigIntegerField(null=True)
+    reserved = models.BigIntegerField()
+    held_unknown = models.BigIntegerField()
+    spent = models.BigIntegerField()
+
+    class Meta:
+        managed = False
+        db_table = "runs_budget"
 
     def __str__(self) -> str:
         return f"{self.unit} {self.spent} of {self.cap}"

@@ -15,7 +15,7 @@ from runs.selectors import standing_over
 from runs.services.control import pause_accept, stop_accept
 from runs.services.run import run_move
 from runs.statements import ADMIT, PINNED
-from runs.states import ALWAYS_COUNTED, ControlKind, HoldReason, Origin, RunStatus
+from runs.states import ALWAYS_COUNTED, BudgetUnit, ControlKind, HoldReason, Origin, RunStatus
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,11 @@ def _origin(id: UUID, descent: Descent | None) -> dict[str, Any]:
 
 def _budgets(caps: Mapping[str, int]) -> dict[str, Any]:
     """A cap where the agent has one; what is counted anyway has none, and is never refused."""
-    units = sorted({*ALWAYS_COUNTED, *caps})
-    return {"units": [str(unit) for unit in units], "caps": [caps.get(unit) for unit in units]}
+    counted = {*ALWAYS_COUNTED, *caps}
+    return {
+        "caps": [caps.get(unit) for unit in BudgetUnit],
+        "nothing": [0 if unit in counted else None for unit in BudgetUnit],
+    }
 
 
 def _inputs(new: NewRun) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def test_without_the_lock_they_would_reserve_beyond_the_cap(engine: Engine) -> N
         budget = Budget.objects.get(run_id=run_id, unit="tokens")
         barrier.wait()
         if budget.room >= 600:
-            sql("UPDATE runs_budget SET reserved = reserved + 600 WHERE id = %s", budget.id)
+            sql("UPDATE runs_budget SET reserved = reserved + 600 WHERE run_id = %s AND unit = 'tokens'", run_id)
 
     together(careless, careless)
     assert used(run_id, "tokens")[0] == 1200

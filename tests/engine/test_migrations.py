@@ -37,3 +37,18 @@ def test_budget_entries_by_unit_become_movements_and_go_back(engine: Engine, mig
     call_command("migrate", verbosity=0)
     assert sql(MOVEMENTS) == before
     assert not broken_invariants()
+
+
+def test_budgets_of_a_run_come_into_one_row_and_go_back(engine: Engine, migrated: None) -> None:
+    lose_answer(engine)
+    SCRIPT.tell(calls(("look", "a")))
+    engine.run()
+    by_unit = "SELECT run_id, unit, cap, reserved, held_unknown, spent FROM runs_budget ORDER BY 1, 2"
+    before = sql(by_unit)
+    assert any(held for *_, held, _ in before)
+    call_command("migrate", "runs", "0027", verbosity=0)
+    assert sql("SELECT relkind FROM pg_class WHERE relname = 'runs_budget'") == [("r",)]
+    assert sql(by_unit) == before
+    call_command("migrate", verbosity=0)
+    assert sql(by_unit) == before
+    assert not broken_invariants()

@@ -26,7 +26,7 @@ ADMITTED = {
     "checkpoints_intent": 1,
     "runs_agent": 1,
     "runs_agentversion": 1,
-    "runs_budget": 4,
+    "runs_allowance": 1,
     "runs_lease": 1,
     "runs_message": 1,
     "runs_run": 1,

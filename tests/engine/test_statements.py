@@ -180,7 +180,7 @@ def test_of_two_saves_from_one_revision_the_second_saves_nothing(
     assert len(seen) == 1
     changed = {table for table, held in before.items() if seen[0][table] != held}
     facts = {f"receipts_{part}" for part in ("attempt", "toolcall", "result", "effect")}
-    assert changed <= (facts | {"runs_budget", "runs_budgetentry"} if statement == "RECORD_READ" else set())
+    assert changed <= (facts | {"runs_allowance", "runs_budgetentry"} if statement == "RECORD_READ" else set())
 
 
 @pytest.mark.parametrize("statement", SAVING)

@@ -55,9 +55,9 @@ ROWS = {
     "receipts_result": CALLS,
     "receipts_toolcall": CALLS,
     "runs_agent": 1,
+    "runs_allowance": 1,
     "runs_agentversion": 1,
     "runs_artifact": 2 + TURNS + 2,  # inputs, turns, report bodies
-    "runs_budget": 4,
     "runs_budgetentry": 2 * TURNS + 2 * CALLS,  # each reserved and settled
     "runs_lease": 1,
     "runs_message": 1,

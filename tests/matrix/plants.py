@@ -66,7 +66,7 @@ END $$;
 ALTER TABLE checkpoints_checkpoint DROP CONSTRAINT checkpoint_revision_once CASCADE;
 ALTER TABLE approvals_decision DROP CONSTRAINT approvals_decision_pkey CASCADE;
 DROP INDEX one_vote_per_person, one_vote_per_voice;
-ALTER TABLE runs_budget DROP CONSTRAINT budget_not_negative;
+ALTER TABLE runs_allowance DROP CONSTRAINT budget_not_negative;
 """
 
 

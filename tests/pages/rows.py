@@ -19,7 +19,7 @@ from runs.canonical import canonical, digest, idempotency_key, intent_key
 from runs.models import (
     Agent,
     AgentVersion,
-    Budget,
+    Allowance,
     Lease,
     Run,
     RunTransition,
@@ -71,7 +71,14 @@ class Story:
         self.run.lineage_id = self.run.root_run_id = self.run.id
         self.run.save(force_insert=True)
         Lease.objects.create(run=self.run)
-        Budget.objects.create(run=self.run, unit="model_calls", cap=40, spent=5, reserved=1)
+        nothing: list[int | None] = [0, None, None, None, None]  # of model calls alone
+        Allowance.objects.create(
+            run=self.run,
+            cap=[40, None, None, None, None],
+            spent=[5, *nothing[1:]],
+            reserved=[1, *nothing[1:]],
+            held_unknown=nothing,
+        )
         key_id = current_data_key(self.tenant.id)
         goal = b"Compare the holdings of ARKK and ARKW and publish the overlap on the wiki."
         Intent.objects.create(

@@ -47,7 +47,7 @@ PLANTED: dict[str, str] = {
         f"UPDATE receipts_toolcall SET intent_key = (SELECT intent_key FROM receipts_toolcall WHERE id = {CALL}) "
         "WHERE run_id = %(completed)s AND tool = 'send_answer_part'",
     "budget columns are the sums of their entries":
-        "UPDATE runs_budget SET spent = spent + 1 WHERE run_id = %(completed)s AND unit = 'tool_calls'",
+        "UPDATE runs_allowance SET spent[2] = spent[2] + 1 WHERE run_id = %(completed)s",
     "every attempt reserved its budget":
         f"DELETE FROM runs_budgetentry WHERE receipt_id = {CALL}",
     "the lease is free exactly when no worker continues the run":
@@ -59,7 +59,7 @@ PLANTED: dict[str, str] = {
     "nothing is sent after a stop was accepted":
         "UPDATE runs_controlrequest SET accepted_at = accepted_at - interval '1 hour' WHERE run_id = %(stopped)s",
     "an ended run has nothing under way":
-        "UPDATE runs_budget SET reserved = 1 WHERE run_id = %(completed)s AND unit = 'tokens'",
+        "UPDATE runs_allowance SET reserved[3] = 1 WHERE run_id = %(completed)s",
     "a waiting run has a wait that is open, or a child that has not ended":
         "UPDATE approvals_wait SET status = 'SUPERSEDED' WHERE run_id = %(waiting)s",
     "a decision saw exactly what its wait is bound to":

@@ -43,6 +43,7 @@ NEVER_DELETED = {
     "receipts_modelcall",
     "receipts_publication",
     "receipts_toolcall",
+    "runs_allowance",
     "runs_controlrequest",
     "runs_lease",
     "runs_run",

@@ -64,7 +64,7 @@ def copied(table: str, where: str, **differently: str) -> str:
             "runs_lease_pkey",
             {"fence": "0", "owner": "NULL", "expires_at": "NULL", "stop_requested": "false"},
         ),
-        ("runs_budget", "budget_unit_once", {}),
+        ("runs_allowance", "runs_allowance_pkey", {}),
         ("runs_budgetentry", "runs_budgetentry_pkey", {}),
         ("runs_wakeup", "dedupe_key", {"status": "'PENDING'", "consumed_fence": "NULL"}),
         ("runs_runinput", "run_input_once", {}),
