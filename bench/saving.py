@@ -17,7 +17,7 @@ from runtime.heartbeat import Heartbeat
 from runtime.recovery import restore
 
 _STANDS = """
-stands AS (SELECT fence.run_id, fence.fence FROM fence)"""
+stands AS (SELECT fence.run_id, fence.fence, EXISTS (SELECT FROM go) AS starts FROM fence)"""
 _SAVE_ALONE = joined(FENCE, GO, _STANDS, SAVE, select="SELECT count(*) FROM saved")
 
 
