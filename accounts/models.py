@@ -138,6 +138,7 @@ class Membership(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["tenant", "user"], name="one_membership_per_tenant"),
+            models.UniqueConstraint(fields=["tenant", "id"], name="membership_in_tenant"),
             models.CheckConstraint(condition=Q(roles__contained_by=ROLE_NAMES), name="membership_roles_known"),
         ]
 
@@ -173,6 +174,7 @@ class DataKey(models.Model):
             models.UniqueConstraint(
                 fields=["tenant"], condition=Q(retired_at=None), name="one_current_data_key_per_tenant"
             ),
+            models.UniqueConstraint(fields=["tenant", "id"], name="data_key_in_tenant"),
         ]
         triggers: ClassVar = [no_delete(), no_truncate()]
 

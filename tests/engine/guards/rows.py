@@ -9,10 +9,11 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from accounts.keys import new_id
+from accounts.models import DataKey, Endpoint, Membership
 from approvals.models import Decision, Vote, Wait
 from checkpoints.models import Checkpoint, Commitment, Head, Lapse, Obligation
 from receipts.models import Contradiction, Publication, ReportVersion, ToolCall
-from runs.models import ControlRequest, MemoryItem, Run, Thread, Workspace, WorkspaceProgress
+from runs.models import ControlRequest, MemoryItem, Run, ScopeControl, Thread, Workspace, WorkspaceProgress
 from runs.states import ENDED_RUN
 from tests.engine.engine import sql
 from tests.written import made
@@ -205,6 +206,28 @@ class Told:
             adopted_at=timezone.now(),
             settled_at=timezone.now() if status in ("SETTLED", "MOOT") else None,
             **differently,
+        )
+
+    def another_scope(self, **of: Any) -> ScopeControl:
+        """A stop of an agent or of a thread that stands."""
+        scope = "AGENT" if "agent" in of else "THREAD"
+        return made(
+            ScopeControl, tenant=self.run.tenant, kind="STOP", scope=scope, reason="x", requested_by="person:x", **of
+        )
+
+    def another_endpoint(self) -> Endpoint:
+        """Where a person of the run's tenant hears of things."""
+        return made(
+            Endpoint,
+            tenant=self.run.tenant,
+            membership=Membership.objects.filter(tenant=self.run.tenant)[0],
+            kind="MAIL",
+            name="x",
+            shown="x",
+            address=b"",
+            data_key=DataKey.objects.filter(tenant=self.run.tenant)[0],
+            hears=["OPENED"],
+            created_by="person:x",
         )
 
     def run_with_head_in(self, phase: str) -> Run:

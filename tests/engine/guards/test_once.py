@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 
 from accounts.keys import new_id
+from accounts.models import DataKey, Membership
 from approvals.models import Decision, Vote
 from approvals.states import LIVE_WAIT, WaitStatus
 from receipts.models import Claim, Effect, Reconciliation, Report, ReportVersion
@@ -218,7 +219,7 @@ def test_no_reference_can_cross_a_tenant(told: Told) -> None:
     assert crossing == []
 
 
-def targets(foreign: Told) -> dict[str, UUID]:
+def targets(foreign: Told) -> dict[str, UUID | int]:
     """Something of each table in another tenant."""
     agent = Agent.objects.create(tenant=foreign.run.tenant, key="theirs")
     report = Report.objects.create(tenant=foreign.run.tenant, thread=foreign.run.thread, slug="theirs")
@@ -236,6 +237,9 @@ def targets(foreign: Told) -> dict[str, UUID]:
         "runs_thread": foreign.another_run().thread_id,
         "runs_run": foreign.another_run().id,
         "runs_controlrequest": foreign.another_stop("SETTLED").id,
+        "runs_scopecontrol": foreign.another_scope(thread=foreign.run.thread).id,
+        "accounts_membership": Membership.objects.filter(tenant=foreign.run.tenant)[0].id,
+        "accounts_datakey": DataKey.objects.filter(tenant=foreign.run.tenant)[0].id,
         "runs_workspace": Workspace.objects.create(tenant=foreign.run.tenant, title="theirs").id,
         "receipts_toolcall": foreign.another_call().id,
         "receipts_report": report.id,
@@ -256,6 +260,9 @@ def test_a_row_that_names_an_object_of_another_tenant_is_refused(told: Told, for
     told.fork(), told.child(), told.continuation(), told.another_flag()
     told.remember()
     told.lapse()
+    told.another_endpoint()
+    told.another_scope(agent=told.run.thread.agent)
+    told.another_stop("SETTLED", scope_control=told.another_scope(thread=told.run.thread))
     told.another_call(proposed_by="HUMAN", author="person:x", instead_of=told.call)
     told.another_stop("SETTLED", cascade_of=told.another_stop("SETTLED"))
     for name, table, column, target in keys:
