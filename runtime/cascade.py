@@ -15,7 +15,7 @@ from runs.canonical import digest
 from runs.leases import lease_held, lease_lock_any, lease_pass
 from runs.selectors import control_of, live_children, open_pause, open_stop, pauses_under, run_now, standing_pause
 from runs.services import pause_accept, pause_follow, pause_settle, run_lock, run_move, stop_abort, stop_accept
-from runs.states import ENDED_RUN, HOLDERLESS_RUN, ControlStatus, HoldReason, RunStatus
+from runs.states import ENDED_RUN, HOLDERLESS_RUN, OPEN_CONTROL, ControlStatus, HoldReason, RunStatus
 from runs.wakeups import hint_run
 from runtime.ending import close_aborted, close_stopped
 
@@ -213,18 +213,25 @@ def child_resume(*, actor: Actor, child_id: UUID, parent_pause_id: UUID, reason:
         lease_lock_any(child_id)
         run = run_lock(child_id)
         paused = open_pause(run)
-        if paused is None or paused.cascade_of_id != parent_pause_id or _stays(run, paused):
+        if paused is None or paused.cascade_of_id != parent_pause_id or pause_stays(run, paused):
             return
         pause_take_back(actor, run, paused, reason)
     children_resume(actor, paused.id, reason)
 
 
-def _stays(run: Any, paused: Any) -> bool:
-    """Whether a pause that is to be taken back stays, since a pause of the run's scope stands all the same. Lease and run locked."""
+def pause_stays(run: Any, paused: Any) -> bool:
+    """Whether a pause that is to be taken back stays, with lease and run locked: another one of the run's scope stands, or its parent is
+    still paused. It is carried out for that one from now on.
+    """
     standing = standing_pause(run)
     if standing is not None:
         pause_follow(paused, scope_control=standing.id)
-    return standing is not None
+        return True
+    parent = control_of(paused.cascade_of_id) if paused.cascade_of_id else None
+    if parent is None or parent.status not in OPEN_CONTROL:
+        return False
+    pause_follow(paused, scope_control=parent.scope_control_id)
+    return True
 
 
 def _on_behalf_of(request: Any) -> Actor:

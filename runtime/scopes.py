@@ -10,21 +10,20 @@ from django.db import transaction
 from accounts.states import Actor
 from runs.leases import lease_lock_any
 from runs.selectors import (
-    control_of,
     open_pause,
     pauses_of_scope,
     runs_to_reach,
     scope_control_now,
-    standing_pause,
 )
-from runs.services import pause_follow, run_lock
-from runs.states import OPEN_CONTROL, ControlKind, ScopeStatus
+from runs.services import run_lock
+from runs.states import ControlKind, ScopeStatus
 from runtime.cascade import (
     abort_or_close,
     children_pause,
     children_resume,
     children_stop,
     pause_or_hold,
+    pause_stays,
     pause_take_back,
     stop_or_close,
 )
@@ -78,22 +77,10 @@ def scope_release(*, control_id: UUID, run_id: UUID) -> None:
         lease_lock_any(run_id)
         run = run_lock(run_id)
         paused = open_pause(run)
-        if paused is None or paused.scope_control_id != control_id or _stays(run, paused):
+        if paused is None or paused.scope_control_id != control_id or pause_stays(run, paused):
             return
         pause_take_back(actor, run, paused, control.lift_reason)
     children_resume(actor, paused.id, control.lift_reason)
-
-
-def _stays(run: Any, paused: Any) -> bool:
-    standing = standing_pause(run)
-    if standing is not None:
-        pause_follow(paused, scope_control=standing.id)
-        return True
-    parent = control_of(paused.cascade_of_id) if paused.cascade_of_id else None
-    if parent is None or parent.status not in OPEN_CONTROL:
-        return False
-    pause_follow(paused, scope_control=parent.scope_control_id)
-    return True
 
 
 def _on_behalf_of(control: Any, label: str) -> Actor:

@@ -37,6 +37,7 @@ from runtime.services import (
     goal_revise,
     lines_of,
     obligation_release,
+    paused_with_scope,
     run_bind,
     run_end_settled,
     run_pause,
@@ -101,9 +102,10 @@ def run_pause_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponse
 def run_retry(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     """GET and POST /runs/<id>/retry/: queue a held run again, or take back a pause."""
     run = access_run(actor=actor, id=id)
-    paused = open_pause(run) is not None
-    can = paused or can_retry_resume(run.status, run.hold_reason)
+    paused, stands = open_pause(run) is not None, paused_with_scope(run)
+    can = stands is None and (paused or can_retry_resume(run.status, run.hold_reason))
     why = f"The run is {run.status}; only a paused run, or one that is held for a cause that may be gone, can be."
+    why = stands.sentence.removeprefix("Nothing was changed. ") if stands else why
     act = Act(
         title="Resume this run" if paused else "Try this run again",
         template="pages/acts/retry.html",

@@ -12,7 +12,7 @@ from accounts.states import Actor, Permission
 from receipts.models import Attempt, ToolCall
 from receipts.states import UNSENT_CALL, CallStatus
 from runs.models import ControlRequest, Run, ScopeControl
-from runs.selectors import runs_of_scope, runs_to_reach, scope_name, scope_of
+from runs.selectors import runs_left, runs_of_scope, scope_name, scope_of
 from runs.states import LIVE_RUN, ControlKind, Scope, ScopeKind, ScopeStatus
 
 
@@ -27,10 +27,9 @@ def scope_progress(control: ScopeControl) -> dict[str, int]:
         status.lower(): Count("id", filter=Q(status=status)) for status in ("ACCEPTED", "ADOPTED", "SETTLED", "MOOT")
     }
     counts: dict[str, int] = rows.aggregate(**counted)
-    standing = control.status == ScopeStatus.STANDING
     unknown = ToolCall.objects.filter(run__in=rows.values("run"), status=CallStatus.UNCERTAIN, blocking=True)
     return {
-        "left": len(runs_to_reach(control)) if standing else 0,
+        "left": runs_left(control),
         **counts,
         "unknown": unknown.count() if control.kind == ControlKind.STOP else 0,
     }

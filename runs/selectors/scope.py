@@ -104,17 +104,24 @@ def runs_of_scope(scope: Scope) -> QuerySet[Run]:
     return runs.filter(thread_id=scope.thread_id) if scope.thread_id is not None else runs
 
 
-def runs_to_reach(control: ScopeControl, limit: int | None = None) -> list[UUID]:
-    """The live runs of a standing act that it has not reached yet, the oldest first.
+def runs_to_reach(control: ScopeControl, limit: int) -> list[UUID]:
+    """The live runs of a standing act that it has not reached yet, the oldest first."""
+    found = _unreached(control).order_by("created_at", "id")
+    return list(found.values_list("id", flat=True)[:limit])
 
-    A run that is being stopped already needs no other stop, unless this one does not wait and that one does; a run that is
+
+def runs_left(control: ScopeControl) -> int:
+    """How many live runs an act has not reached yet. None once it was lifted."""
+    return _unreached(control).count() if control.status == ScopeStatus.STANDING else 0
+
+
+def _unreached(control: ScopeControl) -> QuerySet[Run]:
+    """A run that is being stopped already needs no other stop, unless this one does not wait and that one does; a run that is
     being stopped, or is paused already, needs no pause.
     """
     stops = _open(kind="STOP") if control.aborted_at is None else _open(kind="STOP").filter(aborted_at__isnull=False)
     found = runs_of_scope(scope_of(control)).filter(~Exists(stops), status__in=sorted(LIVE_RUN))
-    if control.kind == ControlKind.PAUSE:
-        found = found.filter(~Exists(_open(kind="PAUSE")))
-    return list(found.order_by("created_at", "id").values_list("id", flat=True)[:limit])
+    return found.filter(~Exists(_open(kind="PAUSE"))) if control.kind == ControlKind.PAUSE else found
 
 
 def _open(*, kind: str) -> QuerySet[ControlRequest]:

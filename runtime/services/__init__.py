@@ -26,7 +26,15 @@ from runtime.services.repeat import Repeatable, effect_repeat
 from runtime.services.replay import Replay, ReplayStep, run_replay
 from runtime.services.resume import Resumed, run_resume
 from runtime.services.retain import Retention, retention_of, retention_of_tenant, run_retain
-from runtime.services.scope import ScopeState, named_scope, scope_abort_on, scope_end, scope_pause, scope_stop
+from runtime.services.scope import (
+    ScopeState,
+    named_scope,
+    paused_with_scope,
+    scope_abort_on,
+    scope_end,
+    scope_pause,
+    scope_stop,
+)
 from runtime.services.settle import Settled, run_end_settled
 from runtime.services.start import InputRefused, Started, StartRequest, UnknownAgent, Upload, run_start, typed_text
 from runtime.services.stop import run_abort, run_stop
@@ -93,6 +101,7 @@ __all__ = [
     "lines_of",
     "named_scope",
     "obligation_release",
+    "paused_with_scope",
     "policy_rehearse",
     "policy_rehearse_version",
     "retention_of",

@@ -71,6 +71,8 @@ def test_a_paused_thread_holds_its_run_and_lets_it_go(ann: Member) -> None:
     press(ann, run, act="pause")
     assert (run.run.status, run.run.hold_reason) == (RunStatus.HELD, "PAUSED")
     assert "1 held" in words(ann.get(url()))
+    retry = words(ann.get(f"/runs/{run.id}/retry/"))
+    assert "was paused by ann.moreau" in retry and "The source is wrong." in retry
     ann.post(url(), reason="Looked.")
     assert run.run.status == RunStatus.WAITING
 
