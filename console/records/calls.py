@@ -7,6 +7,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.codec import BodyChanged
+from approvals.models import PolicyDecision
+from approvals.states import PolicyOutcome
 from console.pages.tool_facts import places_of
 from console.records import records_of
 from console.records.budgets import MovementRecord, settled
@@ -207,6 +209,15 @@ class ProbeRecord(serializers.Serializer[Probe]):
     external_ref = serializers.CharField(allow_null=True)
 
 
+class PolicySaidRecord(serializers.Serializer[PolicyDecision]):
+    """What policy said about a call, by which version and rule; a standing grant that stood for a person is named in the rule."""
+
+    outcome = serializers.ChoiceField(choices=list(PolicyOutcome))
+    version = serializers.CharField(source="policy_version")
+    rule = serializers.CharField()
+    at = serializers.DateTimeField()
+
+
 class CallDetail(CallRecord):
     """A call with its tries, its result and effect, and every verdict on it.
 
@@ -214,6 +225,7 @@ class CallDetail(CallRecord):
     what it reserved of the budget `settled`.
     """
 
+    policy = serializers.SerializerMethodField()
     tries = AttemptRecord(many=True)
     result = ResultRecord(allow_null=True)
     effect = EffectRecord(allow_null=True)
@@ -241,6 +253,10 @@ class CallDetail(CallRecord):
     @extend_schema_field(PlaceRecord(many=True))
     def get_places(self, call: ToolCall) -> list[dict[str, Any]]:
         return [vars(place) for place in places_of(call)]
+
+    @extend_schema_field(PolicySaidRecord(many=True))
+    def get_policy(self, call: ToolCall) -> list[dict[str, Any]]:
+        return records_of(PolicySaidRecord, PolicyDecision.objects.filter(tool_call=call).order_by("at"))
 
     def get_sent(self, call: ToolCall) -> bool:
         return call.attempts > 0

@@ -1,5 +1,6 @@
 """Records of standing grants and of the calls that were sent by them."""
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from approvals.models import Grant, GrantUse
@@ -39,6 +40,7 @@ class GrantRecord(GrantSummary):
 
     used_by = serializers.SerializerMethodField()
 
+    @extend_schema_field(GrantUseRecord(many=True))
     def get_used_by(self, grant: Grant) -> list[dict[str, object]]:
         rows = grant.used_by.select_related("tool_call").order_by("-at")
         return records_of(GrantUseRecord, rows)

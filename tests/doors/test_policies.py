@@ -71,3 +71,9 @@ def test_a_dry_run_reads_nothing_of_another_tenant_and_changes_nothing(doors: Do
     assert tried["rows"] == []
     assert Membership.objects.filter(user__username="stranger").exists()
     assert ToolCall.objects.get(id=waiting.tool_call_id).status == "AWAITING_APPROVAL"
+
+
+def test_what_policy_said_is_on_the_record_of_a_call(doors: Doors, waiting: Wait) -> None:
+    (said,) = doors.api("GET", f"/calls/{waiting.tool_call_id}/").json()["policy"]
+    assert (said["outcome"], said["version"]) == ("REQUIRE_APPROVAL", "builtin-1")
+    assert said["rule"].startswith("Rule 4: it leaves a mark outside")
