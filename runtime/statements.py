@@ -189,6 +189,12 @@ FINISH = joined(
     "(SELECT array_agg(cause) FROM cancelled)",
 )
 
+# What is planned ahead in a session that waits for its first hint: what a takeover and a wake need first, then the rest.
+AHEAD = (
+    *(RESTORE, AWAITED, GROUND, DISPATCH_AGAIN, DISPATCH_CALLS, RECORD_READ, RECORD_RESULT, ASK_FIRST, SEAL_AND_SEND),
+    *(LAST_LOOK, FINISH, SEAL_TURN, ASK_RETRY, RECORD_TASK, RECORD_ALONE, SEAL_ALONE),
+)
+
 
 @dataclass(frozen=True)
 class Written:

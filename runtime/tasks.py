@@ -18,7 +18,7 @@ from runtime.loop import drive
 from runtime.notices import notices_deliver
 from runtime.registry import agents
 from runtime.sweep import sweep_all
-from runtime.warm import leave_dead_session
+from runtime.warm import leave_dead_session, plan_steps
 
 NO_RUN = UUID(int=0)
 
@@ -70,5 +70,6 @@ def warm_up(**_: object) -> None:
         return  # nobody knows whether the database answers, and a pool process that takes long to start is killed
     try:
         drive(NO_RUN)
+        plan_steps()
     except DatabaseError as error:
         logger.warning("the database is away, the first task connects: %s", error)

@@ -1,8 +1,26 @@
 """A process that waits for work keeps its database session, with all that is prepared and cached in it."""
 
 import select
+import time
 
 from django.db import connection
+
+from accounts.statements import plan_ahead
+from runs.statements import plan_once
+from runtime.statements import AHEAD
+
+# A pool process that takes longer than some seconds to start is killed.
+AHEAD_SECONDS = 1.0
+
+
+def plan_steps() -> None:
+    """Let the server plan the statements of a run in this session before there is one, as far as the time goes."""
+    plan_once()
+    until = time.monotonic() + AHEAD_SECONDS
+    for statement in AHEAD:
+        if time.monotonic() > until:
+            return
+        plan_ahead(statement)
 
 
 def leave_dead_session() -> None:
