@@ -29,7 +29,7 @@ from tests.pages.driven import (
     words,
 )
 
-QUERIES = 26
+QUERIES = 27
 
 
 def url(call: ToolCall) -> str:
@@ -335,7 +335,9 @@ def test_where_two_have_to_say_the_same_the_page_says_who_said_what_and_that_it_
     assert ann.post(url(call), **form("EXECUTED", external_ref="post-7")).status == 302
     html = ben.get(url(call))
     said = words(html)
-    assert "Your word is stored" in words(ann.get(url(call)))
+    mine = words(ann.get(url(call)))
+    assert "Your word is stored" in mine
+    assert "You say that it happened. Somebody else has to say the same; saying it again settles nothing." in mine
     assert "ann.moreau says that it happened. If you say the same, it is settled." in said
     assert "A second person has to say the same; until then nothing is settled." in said
     assert "SAID BY A PERSON" not in html and not Reconciliation.objects.filter(tool_call=call).exists()
