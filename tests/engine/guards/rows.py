@@ -12,7 +12,7 @@ from accounts.keys import new_id
 from accounts.models import DataKey, Endpoint, Membership
 from approvals.models import Decision, Vote, Wait
 from checkpoints.models import Checkpoint, Commitment, Head, Lapse, Obligation
-from receipts.models import Contradiction, Publication, ReportVersion, ToolCall
+from receipts.models import Attachment, Contradiction, FirstWord, Probe, Publication, ReportVersion, ToolCall
 from runs.models import ControlRequest, MemoryItem, Run, ScopeControl, Thread, Workspace, WorkspaceProgress
 from runs.states import ENDED_RUN
 from tests.engine.engine import sql
@@ -214,6 +214,14 @@ class Told:
         return made(
             ScopeControl, tenant=self.run.tenant, kind="STOP", scope=scope, reason="x", requested_by="person:x", **of
         )
+
+    def look_into(self, call: ToolCall) -> None:
+        """A probe, a file and a first word about a call."""
+        about: dict[str, Any] = {"tenant": self.run.tenant, "tool_call": call}
+        made(Probe, attempt_no=1, asked_by="person:x", **about)
+        made(Attachment, filename="x", sha256=DIGEST, size=1, added_by="person:x", **about)
+        word = {"seen_attempts": 1, "verdict": "EXECUTED", "follow_up": "NONE", "evidence": "x", "actor": "person:x"}
+        made(FirstWord, **word, **about)
 
     def another_endpoint(self) -> Endpoint:
         """Where a person of the run's tenant hears of things."""

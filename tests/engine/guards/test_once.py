@@ -260,6 +260,7 @@ def test_a_row_that_names_an_object_of_another_tenant_is_refused(told: Told, for
     told.fork(), told.child(), told.continuation(), told.another_flag()
     told.remember()
     told.lapse()
+    told.look_into(told.call)
     told.another_endpoint()
     told.another_scope(agent=told.run.thread.agent)
     told.another_stop("SETTLED", scope_control=told.another_scope(thread=told.run.thread))
