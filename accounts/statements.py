@@ -183,6 +183,11 @@ _READ: dict[int, Callable[[bytes], Any]] = {
 }
 
 
+def as_array(values: Iterable[Any]) -> str:
+    """Ids or names, none with a sign that arrays use, as the text of an array: what `fetch_row` sends in the place of a list."""
+    return f"{{{','.join(map(str, values))}}}"
+
+
 Names = dict[tuple[bytes, tuple[int, ...]], bytes]
 
 # What each session has prepared of these statements: its name, by the text and the types of the values.

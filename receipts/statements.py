@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from accounts.selectors import sealed_body
-from accounts.statements import columns, joined
+from accounts.statements import as_array, columns, joined
 from receipts.models import ModelCall, Proposal, Result, ToolCall
 from receipts.states import Disposition
 
@@ -253,7 +253,7 @@ class SentCall:
 def dispatch_params(sendings: Sequence[SentCall], *, sources: Sequence[str]) -> dict[str, Any]:
     """The parameters of DISPATCH. `sources`: the statuses from which these calls may be sent."""
     rows = [{**vars(sending), "call": str(sending.call)} for sending in sendings]
-    return {"sendings": json.dumps(rows), "sent_from": f"{{{','.join(sources)}}}"}
+    return {"sendings": json.dumps(rows), "sent_from": as_array(sources)}
 
 
 def call_params(calls: Sequence[NewCall], proposals: Sequence[NewProposal], *, key_id: UUID) -> dict[str, Any]:

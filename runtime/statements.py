@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from accounts.statements import DATA_KEY, MEMBERS, gathered, joined
+from accounts.statements import DATA_KEY, MEMBERS, as_array, gathered, joined
 from approvals.statements import ASKED_PEOPLE, CONSUMED, GOVERNED, GOVERNING, POLICY, WAITS_KEPT
 from checkpoints.statements import (
     CHAINED,
@@ -228,7 +228,7 @@ def _short(purse: dict[str, list[Any]]) -> tuple[dict[str, Any], ...]:
 
 def write(sql: str, params: dict[str, Any]) -> Written:
     """Send one step. A worker that drains starts nothing new with it."""
-    gates: dict[str, Any] = {"news": None, "start": not draining(), "waits": []}
+    gates: dict[str, Any] = {"news": None, "start": not draining(), "waits": as_array(())}
     held, stopping, pausing, go, done, news, short, started = run_statement(sql, gates | params)
     return Written(
         held=bool(held),

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import transaction
 
+from accounts.statements import as_array
 from approvals.policies import Ruling
 from approvals.services import grant_use, ruling_record, wait_refuse
 from checkpoints.envelope import withheld
@@ -87,7 +88,9 @@ def dispatch_first(
             prepare_effects(session, [(each.call, *bind) for each, bind in zip(going, bound, strict=True)])
             for each in going:
                 reach("inside_dispatch_tx", each.call.tool)
-            written = write(DISPATCH_CALLS, params | {"waits": waits} | _reserved(session, going, bound).params())
+            written = write(
+                DISPATCH_CALLS, params | {"waits": as_array(waits)} | _reserved(session, going, bound).params()
+            )
             if written.started != len(going):
                 raise _NotSent(written)
     except _NotSent as refused:

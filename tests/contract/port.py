@@ -48,6 +48,7 @@ PORT: dict[str, dict[ModuleType, tuple[str, ...]]] = {
         steps: (
             *("ASK_FIRST", "ASK_RETRY", "SEAL_AND_SEND", "SEAL_TURN", "SEAL_ALONE", "DISPATCH_CALLS"),
             *("DISPATCH_AGAIN", "RECORD_READ", "RECORD_RESULT", "RECORD_TASK", "RECORD_ALONE", "write"),
+            *("RESTORE", "AWAITED", "GROUND", "LAST_LOOK", "FINISH"),
         ),
         receipt_parts: ("call_params", "dispatch_params"),
         run_parts: ("fence_params", "Purse"),

@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.keys import new_id
 from accounts.models import Tenant
 from accounts.selectors import current_data_key, sealed_body
-from approvals.models import Decision, Wait
+from approvals.models import Decision, Vote, Wait
 from checkpoints.models import Checkpoint, Head, Intent, Obligation
 from receipts.models import Attempt, ModelCall, Publication, Report, ReportVersion, ToolCall
 from runs.canonical import canonical, digest, idempotency_key, intent_key
@@ -257,16 +257,18 @@ class Story:
         )
 
     def decide(self, seconds: float, wait: Wait, verdict: str, reason: str) -> None:
-        Decision.objects.create(
-            wait=wait,
-            verdict=verdict,
-            seen_revision=wait.checkpoint_revision,
-            seen_digest=wait.checkpoint_digest,
-            seen_args_digest=wait.args_digest,
-            reason=reason,
-            actor="person:mo.okafor",
-            at=self.at(seconds),
-        )
+        said: dict[str, Any] = {
+            "wait": wait,
+            "verdict": verdict,
+            "seen_revision": wait.checkpoint_revision,
+            "seen_digest": wait.checkpoint_digest,
+            "seen_args_digest": wait.args_digest,
+            "reason": reason,
+            "actor": "person:mo.okafor",
+            "at": self.at(seconds),
+        }
+        Vote.objects.create(voice="person:mo.okafor", **said)
+        Decision.objects.create(**said)
         decided = "APPROVED" if verdict == "APPROVE" else "REJECTED"
         Wait.objects.filter(id=wait.id).update(status=decided, closed_at=self.at(seconds))
         Wait.objects.filter(id=wait.id).update(status="CONSUMED")
