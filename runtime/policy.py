@@ -10,7 +10,7 @@ from uuid import UUID
 from django.conf import settings
 
 from approvals.policies import Facts, Policy, Ruling
-from approvals.selectors import policy_number, policy_of
+from approvals.selectors import policy_head_open, policy_number, policy_of
 from approvals.services import arguments_intact, grant_for
 from checkpoints.errors import Unreadable
 from receipts.selectors import call_arguments
@@ -24,9 +24,15 @@ IN_FORCE: dict[UUID, int] = {}
 
 
 def policy_believed(tenant_id: UUID) -> Policy:
-    """The version that this process believes to be in force; it is read where it has none in mind."""
+    """The version that this process believes to be in force; it is read where it has none in mind.
+
+    The row that says so is made here at the latest: where a dispatch made it, two of a new tenant would wait for each other.
+    """
     number = IN_FORCE.get(tenant_id)
-    return policy_read(tenant_id) if number is None else policy_of(tenant_id, number)
+    if number is not None:
+        return policy_of(tenant_id, number)
+    policy_head_open(tenant_id)
+    return policy_read(tenant_id)
 
 
 def policy_read(tenant_id: UUID) -> Policy:
