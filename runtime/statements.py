@@ -110,7 +110,9 @@ SEAL_AND_SEND = joined(
 )
 SEAL_TURN = joined(FENCE, GO, _STANDS_WHERE_HELD, *_SEAL, select=_SENT)
 # A turn while no revision can be saved: what was said and proposed, on the head as it is.
-SEAL_ALONE = joined(FENCE, GO, _DONE_WHERE_HELD, ARTIFACT, SEAL, CALLS, POLICY, BUDGET, select=_SENT)
+SEAL_ALONE = joined(
+    FENCE, GOVERNED, GO_WHERE_ALLOWED, _DONE_WHERE_HELD, ARTIFACT, SEAL, CALLS, POLICY, BUDGET, select=_SENT
+)
 _NEXT = (OBLIGATION, _ASKING_AFTER_RESULT, ASK, BUDGET)
 # The result of a call that only reads, and the one of any call.
 RECORD_READ = joined(FENCE, GO, OPEN_CALL, SAVE, RESULT, *_NEXT, select=_ASKED)

@@ -36,6 +36,7 @@ from tests.engine.engine import (
     sql,
     watch_requests,
 )
+from tests.engine.governed import govern, rule
 from tests.scenarios.invariants import broken_invariants
 
 
@@ -111,6 +112,26 @@ def test_while_nothing_can_be_saved_reads_go_on_and_an_effect_is_refused(
     assert (SCRIPT.labels("note"), SCRIPT.labels("look"), SCRIPT.labels("once")) == (["a"], ["b", "d"], ["c"])
     assert asked_once(run_id)
     assert broken_invariants() == {}
+
+
+def test_while_nothing_can_be_saved_a_read_goes_by_the_policy_that_came_meanwhile(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tighten(_: ToolContext) -> ToolOutcome:
+        govern(engine, rule("no more looking", "deny", tools=["look"]))
+        return went_well("b")
+
+    SCRIPT.do("b", tighten)
+    with monkeypatch.context() as patch:
+        unsaved(patch)
+        run_id = engine.run(calls(("note", "a")), calls(("look", "b")), calls(("look", "c")))
+    assert SCRIPT.labels("look") == ["b"]
+    call = call_named(run_id, "c")
+    assert (call.attempts, call.status, run_now(run_id).status) == (0, "PROPOSED", "HELD")
+    engine.resume(run_id)
+    drive(run_id)
+    call.refresh_from_db()
+    assert (call.attempts, call.status, run_now(run_id).status) == (0, "DENIED", "COMPLETED")
 
 
 def test_a_worker_that_takes_over_an_unsaved_run_derives_it_from_what_is_stored(
