@@ -36,7 +36,7 @@ from runtime.services import (
 )
 from runtime.tasks import sweep
 from tests.agents import SCRIPT, calls, went_well
-from tests.engine.engine import Engine, call_named, lease_of, people, run_now, sql
+from tests.engine.engine import At, Engine, Killed, call_named, kill, lease_of, people, run_now, sql
 from tests.engine.family import awaits, child_of, spawn, tell
 from tests.engine.races import Aside, Gate, gate_at, together, uncommitted
 from tests.engine.stops import the_stop
@@ -219,6 +219,19 @@ def test_a_stop_that_is_cut_off_is_carried_on_by_the_sweep(engine: Engine, monke
     monkeypatch.undo()
     sweep()
     assert live() == []
+
+
+def test_a_stop_whose_process_dies_once_it_is_accepted_stands_and_is_carried_by_the_sweep(
+    engine: Engine, at_point: At
+) -> None:
+    run_id = started(start(engine))
+    at_point("after_scope_committed", kill)
+    with pytest.raises(Killed):
+        stop(engine)
+    assert (run_now(run_id).status, ScopeControl.objects.count()) == ("QUEUED", 1)
+    assert isinstance(start(engine), StartsStopped)
+    sweep()
+    assert (run_now(run_id).status, live()) == ("CANCELLED", [])
 
 
 def test_asking_again_gives_the_stop_that_stands(engine: Engine) -> None:

@@ -37,6 +37,7 @@ ROWS = {
     "accounts_auditevent": 2,  # start and decision; a worker's moves are not audited
     "approvals_decision": 1,
     "approvals_policydecision": CALLS,
+    "approvals_policyhead": 1,  # of the tenant, made for its first run
     "approvals_vote": 1,
     "approvals_wait": 1,
     "checkpoints_commitment": 2,
