@@ -256,6 +256,7 @@ class Endpoint(models.Model):
                 fields=["tenant", "membership", "kind", "address", "data_key", "hears", "digest", "created_by"],
             ),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:
@@ -292,6 +293,7 @@ class Notice(models.Model):
             pgtrigger.FSM(name="legal_moves", field="status", transitions=NOTICE_MOVES),
             starts_as(NoticeStatus.PENDING),
             no_delete(),
+            no_truncate(),
         ]
 
     def __str__(self) -> str:

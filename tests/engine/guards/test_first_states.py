@@ -25,6 +25,8 @@ FIRST = {
     "commitment": {"LIVE"},
     "obligation": {"OPEN"},
     "save attempt": {"UNKNOWN"},
+    "scope control": {"STANDING"},
+    "notice": {"PENDING"},
 }
 
 

@@ -11,6 +11,8 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from accounts.keys import new_id
+from accounts.models import Notice
+from accounts.states import NOTICE_MOVES, NoticeStatus
 from approvals.states import WAIT_MOVES, WaitStatus
 from checkpoints.models import SaveAttempt
 from checkpoints.states import (
@@ -33,14 +35,16 @@ from receipts.states import (
     ModelCallStatus,
     PublicationStatus,
 )
-from runs.models import Wakeup
+from runs.models import ScopeControl, Wakeup
 from runs.states import (
     CONTROL_MOVES,
     ENDED_RUN,
     RUN_MOVES,
+    SCOPE_MOVES,
     WAKEUP_MOVES,
     ControlStatus,
     RunStatus,
+    ScopeStatus,
     WakeupStatus,
 )
 from tests.engine.engine import sql
@@ -149,6 +153,34 @@ def model_call(told: Told, status: str) -> ModelCall:
     )
 
 
+def as_scope(to: str) -> dict[str, Any]:
+    lifted = to == "LIFTED"
+    return {
+        "lifted_at": timezone.now() if lifted else None,
+        "lifted_by": "person:x" if lifted else "",
+        "lift_reason": "because" if lifted else "",
+    }
+
+
+def scope_control(told: Told, status: str) -> ScopeControl:
+    return told.another_scope(thread=told.run.thread, status=status, **as_scope(status))
+
+
+def notice(told: Told, status: str) -> Notice:
+    return made(
+        Notice,
+        endpoint=told.another_endpoint(),
+        kind="OPENED",
+        dedupe_key="x",
+        subject="run",
+        subject_id=told.run.id,
+        facts={},
+        gathered=False,
+        status=status,
+        due_at=timezone.now(),
+    )
+
+
 MACHINES = [
     Machine("run", tuple(RunStatus), RUN_MOVES, Told.another_run, as_run),
     Machine("stop", tuple(ControlStatus), CONTROL_MOVES, Told.another_stop, dated("settled_at", "SETTLED", "MOOT")),
@@ -160,6 +192,8 @@ MACHINES = [
     Machine("commitment", tuple(CommitmentStatus), COMMITMENT_MOVES, Told.another_commitment, as_commitment),
     Machine("save attempt", tuple(SaveStatus), SAVE_MOVES, save_attempt, as_save_attempt),
     Machine("obligation", tuple(ObligationStatus), OBLIGATION_MOVES, Told.another_obligation, nothing_else),
+    Machine("scope control", tuple(ScopeStatus), SCOPE_MOVES, scope_control, as_scope),
+    Machine("notice", tuple(NoticeStatus), NOTICE_MOVES, notice, nothing_else),
 ]
 
 
