@@ -44,6 +44,7 @@ from runtime.services import (
     endpoint_add,
     endpoint_drop,
     named_scope,
+    scope_end,
     scope_stop,
     tool_grant,
 )
@@ -176,7 +177,7 @@ def grant_of_the_tour() -> UUID:
 
 
 @pytest.fixture(scope="module")
-def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Things:
+def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Iterator[Things]:
     promise = Obligation.objects.get(run=waiting.run_id, status="OPEN")
     term = Commitment.objects.filter(run=waiting.run_id)[0]
     version = ReportVersion.objects.filter(run=completed).latest("version_no")
@@ -251,7 +252,9 @@ def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Th
         over.id,
         file.attachment_id,
     )
-    return Things(named, tuple(str(id) for id in ids))
+    yield Things(named, tuple(str(id) for id in ids))
+    lifted = scope_end(actor=person(OPERATOR), control_id=stopped.control_id, reason="walked")
+    assert isinstance(lifted, ScopeState), lifted  # other modules start runs on the same thread
 
 
 def browser(username: str) -> Client:

@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_policy_is_tried_saved_compared_and_put_in_force(doors: Doors, waiting: Wait, file: Path) -> None:
-    tried = doors.api("POST", "/policies/try/", {"text": TEXT, "limit": 50}, by="only-governance").json()
+    tried = doors.api("POST", "/policies/try/", {"text": TEXT, "limit": 500}, by="only-governance").json()
     (row,) = [row for row in tried["rows"] if row["call"] == str(waiting.tool_call_id)]
     assert (row["was"], row["now"], row["draft"], row["changes"]) == (*["REQUIRE_APPROVAL"] * 3, True)
     assert row["draft_rule"].endswith("two look at it")

@@ -61,7 +61,8 @@ def open_forecast(operator: Visitor, run_id: UUID) -> None:
 
 
 def press_stop(operator: Visitor) -> None:
-    operator.page.get_by_label("Reason, required").fill("Not needed any more.")
+    asked = operator.page.get_by_role("region", name="Stop this run?")
+    asked.get_by_label("Reason, required").fill("Not needed any more.")
     operator.page.get_by_role("button", name="Stop this run").click()
 
 
