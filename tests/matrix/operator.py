@@ -136,13 +136,20 @@ class Operator:
                 yield from self.act(f"runs/{self.source}/stop/", {"reason": "it goes on in another run"})
             yield from self.until(self.attend, "the source ends")
         if self.cell.way == Way.PAUSED:
-            held = self.stage.hold_at("after_model_response", "", self.about)
-            self.played.run_id = yield from self._admit(self.key, self._turns())
-            pid = yield from self.taken(held, lambda: False)
-            yield from self.act(f"runs/{self.id}/pause/", {"reason": "let me look"})
-            assert pid is not None
-            self.stage.go_on(pid)
-            yield from self.until(lambda: self.status() == "HELD", "the run is paused")
+            while not (yield from self._paused()):
+                # On a slow machine somebody else has taken it over, and ended it, before the pause was accepted.
+                self.key = self.about = uuid4().hex
+
+    def _paused(self) -> Play[bool]:
+        """A run that is paused while its worker stands still with the first answer. False: it ended before."""
+        held = self.stage.hold_at("after_model_response", "", self.about)
+        self.played.run_id = yield from self._admit(self.key, self._turns())
+        pid = yield from self.taken(held, lambda: False)
+        yield from self.act(f"runs/{self.id}/pause/", {"reason": "let me look"})
+        assert pid is not None
+        self.stage.go_on(pid)
+        yield from self.until(lambda: self.status() in ("HELD", "COMPLETED"), "the run is paused")
+        return self.status() == "HELD"
 
     def _turns(self) -> Script:
         """All turns of the run that is asked for: what it goes on from, then the cell's own."""
