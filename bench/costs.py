@@ -13,9 +13,11 @@ def step_costs(server: Server, name: str) -> dict[str, float]:
     ours.prepare(dsn)
     run = ours.agent(dsn)
     run()
+    ours.tell_counts()
     before = server.counts(name)
     for _ in range(_RUNS):
         run()
+    ours.tell_counts()
     after = server.counts(name)
     steps = _RUNS * STEPS
     return {field: (getattr(after, field) - getattr(before, field)) / steps for field in Counts.__dataclass_fields__}
