@@ -44,8 +44,15 @@ class Saver:
     def save(self) -> None:
         """One revision more, with as many references as before."""
         draft = self.session.next_snapshot(Phase.READY_TO_DECIDE, node="think")
-        draft = draft.model_copy(update={"results": self.refs, "contract": self.contract})
         now = self.session.position
+        # What was saved before goes on as the objects that it is, as in a step.
+        kept = now.snapshot if now.snapshot.results else None
+        carried = (
+            {"results": kept.results, "contract": kept.contract}
+            if kept
+            else {"results": self.refs, "contract": self.contract}
+        )
+        draft = draft.model_copy(update=carried)
         prepared = proved(prepare(Candidate(draft, Trigger.CURSOR, now.snapshot, self.writes, base=now.parts)))
         self.session.in_flight.append(prepared)
         params = fence_params(self.holding) | save_params(prepared, key_id=self.key_id) | Purse().params()
