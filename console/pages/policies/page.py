@@ -8,7 +8,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from accounts.errors import NotAllowed, NotFound, Refused
+from accounts.errors import NotFound, Refused
 from accounts.states import Actor, Permission
 from approvals.models import PolicyVersion, Wait
 from approvals.policies import read, version_name
@@ -72,8 +72,6 @@ def policy_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     else:
         text = _begun_from(request, actor)
     refused = outcome if isinstance(outcome, Refused) else None
-    if refused is None and not actor.may(Permission.GOVERN):
-        refused = NotAllowed({"permission": str(Permission.GOVERN), "actor": actor.name})
     found = read(text)
     context = {
         "text": text,
@@ -84,7 +82,7 @@ def policy_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
         "may_govern": actor.may(Permission.GOVERN),
         **_tried(outcome),
     }
-    status = refused.status if refused and request.method == "POST" else 200
+    status = refused.status if refused else 200
     return respond(request, actor, "pages/policies/edit.html", context, status=status)
 
 
