@@ -7,48 +7,38 @@ import argparse
 import asyncio
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from ipaddress import ip_network
 from typing import Any
-from uuid import UUID
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.core.management import get_commands, load_command_class
-from django.test import Client, override_settings
+from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.urls.converters import get_converters
 
-from accounts.models import Endpoint, User
-from accounts.selectors import actor_named
+from accounts.models import User
 from accounts.states import GRANTS, Permission, Role
-from approvals.models import Assignment, Decision, Delegation, Grant, PolicyActivation, PolicyVersion, Vote, Wait
-from approvals.services import GrantGiven, PolicySaved, policy_save
-from checkpoints.models import Checkpoint, Commitment, Intent, Obligation
+from approvals.models import Assignment, Delegation, Wait
+from checkpoints.models import Commitment, Obligation
 from console.asgi import application
 from console.management.noun import Noun
 from console.routing import websocket_urlpatterns
-from receipts.models import Contradiction, Reconciliation, ReportVersion, ToolCall
-from runs.models import ControlRequest, Run, ScopeControl, Wakeup
+from receipts.models import Contradiction, ReportVersion, ToolCall
+from runs.models import Run
 from runs.services import workspace_open
 from runs.states import ScopeKind
 from runtime.services import (
     Attached,
-    EndpointAdded,
-    EndpointRequest,
-    GrantRequest,
     ScopeState,
     Upload,
     call_attach,
-    endpoint_add,
-    endpoint_drop,
     named_scope,
     scope_end,
     scope_stop,
-    tool_grant,
 )
-from tests.doors.routes import LIST_AND_ACT, METHODS, MISSING, OUR_APPS, ROUTES, SOCKETS, VERBS, Verb
+from tests.doors.routes import LIST_AND_ACT, METHODS, OUR_APPS, ROUTES, SOCKETS, VERBS, Verb
+from tests.doors.things import Things, grant_of_the_tour, policy_of_the_tour, told_no_more
 from tests.doors.world import OPERATOR, STRANGER, Doors, manage, person
 
 # ── the walk ──
@@ -97,83 +87,6 @@ def test_every_command_has_an_expectation() -> None:
 
 
 # ── what is walked with ──
-
-
-@dataclass(frozen=True)
-class Things:
-    """Objects of the first tenant, by what a path names; `state` is everything that an act could change."""
-
-    named: dict[str, dict[str, Any]]
-    ids: tuple[str, ...]
-
-    def path(self, name: str, *, missing: bool = False) -> str:
-        if ROUTES[name].named == "nothing":
-            return "/api/v1/nothing/"
-        kwargs = self.named[ROUTES[name].named] if ROUTES[name].named else {}
-        if missing:
-            kwargs = {**kwargs, "number": 999} if "number" in kwargs else {**kwargs, "id": MISSING}
-        return reverse(name, kwargs=kwargs)
-
-    def arguments(self, named: str) -> list[str]:
-        return [str(value) for value in self.named[named].values()] if named else []
-
-    @staticmethod
-    def state() -> list[Any]:
-        return [
-            sorted(Run.objects.values_list("id", "status", "hold_reason")),
-            sorted(Wait.objects.values_list("id", "status")),
-            sorted(ToolCall.objects.values_list("id", "status")),
-            sorted(Obligation.objects.values_list("id", "status")),
-            sorted(Grant.objects.values_list("id", "revoked_at")),
-            sorted(Commitment.objects.values_list("id", "status")),
-            sorted(ScopeControl.objects.values_list("id", "status", "aborted_by")),
-            sorted(Endpoint.objects.values_list("id", "removed_at")),
-            [
-                model.objects.count()
-                for model in (
-                    PolicyVersion,
-                    PolicyActivation,
-                    Decision,
-                    Vote,
-                    Assignment,
-                    Delegation,
-                    Contradiction,
-                    Reconciliation,
-                    ControlRequest,
-                    Intent,
-                    Checkpoint,
-                    Wakeup,
-                )
-            ],
-        ]
-
-
-def policy_of_the_tour() -> int:
-    saved = policy_save(
-        actor=actor_named(username="only-governance", door="page"),
-        text='[[rule]]\nname = "all is asked"\nthen = "ask"\n',
-        summary="to be walked",
-    )
-    assert isinstance(saved, PolicySaved)
-    return saved.number
-
-
-def told_no_more() -> UUID:
-    """An endpoint of the tenant that was removed: removing it is refused even to those who may."""
-    by = actor_named(username=OPERATOR, door="page")
-    with override_settings(NOTICE_NETWORKS=[ip_network("127.0.0.0/8")]):
-        wanted = EndpointRequest("WEBHOOK", "walked", "http://127.0.0.1:9/", whole_tenant=True)
-        added = endpoint_add(actor=by, wanted=wanted)
-    assert isinstance(added, EndpointAdded), added
-    endpoint_drop(actor=by, endpoint_id=added.endpoint_id)
-    return added.endpoint_id
-
-
-def grant_of_the_tour() -> UUID:
-    wanted = GrantRequest("fund_comparison", "publish_report", "args['slug'] == 'x'", hours=1, max_uses=1)
-    given = tool_grant(actor=actor_named(username=OPERATOR, door="page"), wanted=wanted, reason="to be walked")
-    assert isinstance(given, GrantGiven)
-    return given.grant_id
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Stops and pauses of a tenant, an agent or a thread: one act, carried to each run; nothing slips past it; it stands until lifted."""
+"""Stops and aborts of a tenant, an agent or a thread: one act, carried to each run; nothing slips past it; it stands until lifted."""
 
 from functools import partial
 from importlib import import_module
@@ -6,17 +6,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import IntegrityError, transaction
-from django.db.utils import Error as DatabaseError
 
-from accounts.errors import Invalid, NotAllowed, NotFound, Refused
 from accounts.models import AuditEvent
 from approvals.errors import RunStopped
 from approvals.models import Decision, Wait
 from approvals.services import Decided
-from runs.errors import AlreadyLifted, NotAStop, ScopePaused, StartsStopped
-from runs.models import ControlRequest, Run, ScopeControl, Thread
-from runs.states import LIVE_RUN, ScopeKind
+from runs.errors import AlreadyLifted, NotAStop, StartsStopped
+from runs.models import ControlRequest, Run, ScopeControl
+from runs.states import ScopeKind
 from runtime import scopes
 from runtime.loop import drive
 from runtime.services import (
@@ -24,63 +21,17 @@ from runtime.services import (
     Started,
     StartRequest,
     SuccessorRequest,
-    named_scope,
     run_continue,
-    run_pause,
-    run_resume,
     run_start,
     scope_abort_on,
-    scope_end,
-    scope_pause,
-    scope_stop,
 )
 from runtime.tasks import sweep
 from tests.agents import SCRIPT, calls, went_well
-from tests.engine.engine import At, Engine, Killed, call_named, kill, lease_of, people, run_now, sql
+from tests.engine.engine import At, Engine, Killed, call_named, kill, lease_of, people, run_now
 from tests.engine.family import awaits, child_of, spawn, tell
 from tests.engine.races import Aside, Gate, gate_at, together, uncommitted
+from tests.engine.scoped import lift, live, pause, start, started, stop, thread_of
 from tests.engine.stops import the_stop
-
-TENANT = ScopeKind.TENANT
-
-
-def stop(engine: Engine, kind: ScopeKind = TENANT, of: str = "", by: str = "otto", **how: Any) -> ScopeState:
-    outcome = tried(engine, scope_stop, kind, of, by, **how)
-    assert isinstance(outcome, ScopeState), outcome
-    return outcome
-
-
-def pause(engine: Engine, kind: ScopeKind = TENANT, of: str = "", by: str = "otto") -> ScopeState:
-    outcome = tried(engine, scope_pause, kind, of, by)
-    assert isinstance(outcome, ScopeState), outcome
-    return outcome
-
-
-def tried(engine: Engine, act: Any, kind: ScopeKind, of: str, by: str, reason: str = "an incident", **how: Any) -> Any:
-    actor = engine.person(by)
-    return act(actor=actor, scope=named_scope(actor=actor, kind=kind, of=of), reason=reason, **how)
-
-
-def lift(engine: Engine, control: ScopeState, by: str = "otto", reason: str = "it is over") -> Any:
-    return scope_end(actor=engine.person(by), control_id=control.control_id, reason=reason)
-
-
-def start(engine: Engine, agent: str = "told", thread: str = "") -> Started | Refused:
-    return run_start(actor=engine.person("olga"), wanted=StartRequest(agent, {}, thread=thread))
-
-
-def started(outcome: Started | Refused) -> UUID:
-    assert isinstance(outcome, Started), outcome
-    return outcome.run_id
-
-
-def live() -> list[UUID]:
-    return list(Run.objects.filter(status__in=sorted(LIVE_RUN)).values_list("id", flat=True))
-
-
-def thread_of(run_id: UUID) -> str:
-    return str(Thread.objects.get(runs=run_id).id)
-
 
 # ── stop ─────────────────────────────────────────────────────────────────────
 
@@ -309,112 +260,6 @@ def test_only_a_stop_that_stands_is_turned_into_an_abort(engine: Engine) -> None
     stopped = stop(engine)
     lift(engine, stopped)
     assert isinstance(act(control_id=stopped.control_id), AlreadyLifted)
-
-
-# ── pause ────────────────────────────────────────────────────────────────────
-
-
-def test_a_pause_holds_what_lives_and_what_is_started_and_lifting_it_lets_all_go_on(engine: Engine) -> None:
-    SCRIPT.tell(calls(("once", "a")))
-    waits, queued = engine.start(), engine.start()
-    drive(waits)
-    control = pause(engine)
-    new = started(start(engine))
-    held = [(run_now(run_id).status, run_now(run_id).hold_reason) for run_id in (waits, queued, new)]
-    assert held == [("HELD", "PAUSED")] * 3
-    assert lease_of(new).pause_requested
-    drive(new)
-    sweep()
-    assert run_now(new).status == "HELD"
-    lift(engine, control)
-    assert [run_now(run_id).status for run_id in (waits, queued, new)] == ["WAITING", "QUEUED", "QUEUED"]
-    assert not ControlRequest.objects.filter(status__in=["ACCEPTED", "ADOPTED"]).exists()
-
-
-def test_no_run_of_a_paused_scope_is_resumed_by_itself(engine: Engine) -> None:
-    run_id = started(start(engine))
-    pause(engine)
-    refused = run_resume(actor=engine.person("otto"), run_id=run_id, reason="just this one")
-    assert isinstance(refused, ScopePaused) and "an incident" in refused.sentence
-    assert run_now(run_id).status == "HELD"
-
-
-def test_a_run_that_a_person_has_paused_stays_so_when_the_scope_goes_on(engine: Engine) -> None:
-    run_id = started(start(engine))
-    run_pause(actor=engine.person("olga"), run_id=run_id, reason="mine")
-    lift(engine, pause(engine))
-    assert (run_now(run_id).status, run_now(run_id).hold_reason) == ("HELD", "PAUSED")
-
-
-def test_a_run_stays_paused_while_another_pause_stands_over_it(engine: Engine) -> None:
-    run_id = started(start(engine))
-    tenant, agent = pause(engine), pause(engine, ScopeKind.AGENT, "told")
-    lift(engine, tenant)
-    request = ControlRequest.objects.get(run_id=run_id)
-    assert (run_now(run_id).status, request.status, request.scope_control_id) == ("HELD", "ADOPTED", agent.control_id)
-    lift(engine, agent)
-    assert run_now(run_id).status == "QUEUED"
-
-
-def test_the_sweep_pauses_and_lets_go_what_was_left_out(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_id = started(start(engine))
-    monkeypatch.setattr("runtime.services.scope.scope_carry", lambda _: None)
-    control = pause(engine)
-    assert run_now(run_id).status == "QUEUED"
-    sweep()
-    assert run_now(run_id).status == "HELD"
-    lift(engine, control)
-    assert run_now(run_id).status == "HELD"
-    sweep()
-    assert run_now(run_id).status == "QUEUED"
-
-
-def test_a_stop_goes_over_a_pause(engine: Engine) -> None:
-    run_id = started(start(engine))
-    pause(engine)
-    stop(engine)
-    assert run_now(run_id).status == "CANCELLED"
-    assert ControlRequest.objects.get(run_id=run_id, kind="PAUSE").status == "SETTLED"
-
-
-# ── who, and what the database holds ─────────────────────────────────────────
-
-
-def test_it_needs_the_permission_and_a_reason_and_a_scope_of_ones_own(engine: Engine) -> None:
-    run_id = started(start(engine))
-    assert isinstance(tried(engine, scope_stop, TENANT, "", "ann"), NotAllowed)
-    assert isinstance(tried(engine, scope_pause, TENANT, "", "vera"), NotAllowed)
-    assert isinstance(tried(engine, scope_stop, TENANT, "", "otto", reason=" "), Invalid)
-    foreign = Engine(people("south")).person("olga")
-    for kind, of in ((ScopeKind.THREAD, thread_of(run_id)), (ScopeKind.THREAD, "nothing"), (ScopeKind.AGENT, "nobody")):
-        with pytest.raises(NotFound):
-            named_scope(actor=foreign, kind=kind, of=of)
-    control = stop(engine)
-    assert isinstance(lift(engine, control, by="ann"), NotAllowed)
-    with pytest.raises(NotFound):
-        scope_end(actor=foreign, control_id=control.control_id, reason="mine")
-    assert ScopeControl.objects.get().status == "STANDING"
-
-
-TWICE = """
-INSERT INTO runs_scopecontrol (id, tenant_id, kind, scope, reason, requested_by)
-SELECT gen_random_uuid(), tenant_id, kind, scope, 'x', 'y' FROM runs_scopecontrol"""
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE runs_scopecontrol SET status = 'LIFTED'",
-        "UPDATE runs_scopecontrol SET reason = 'another'",
-        "UPDATE runs_scopecontrol SET scope = 'AGENT'",
-        "DELETE FROM runs_scopecontrol",
-        TWICE,
-    ],
-)
-def test_the_database_holds_the_same_rules(engine: Engine, change: str) -> None:
-    stop(engine)
-    with pytest.raises((IntegrityError, DatabaseError)), transaction.atomic():
-        sql(change)
 
 
 # ── a stop and an approval at one instant (X12) ──────────────────────────────
