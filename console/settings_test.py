@@ -31,4 +31,6 @@ from console.settings import *  # noqa: E402, F403  it reads what was set above
 
 DATABASES = {"default": database(database_url(SOCKET_DIR, "signalbox"), pool=False)}
 PASSWORD_HASHERS = ["tests.hashers.OneRound"]
-TRACE = False  # it is written by a thread; a test that reads it turns it on, and flushes it while it has a database
+# Both are sent by a thread, which must not outlive a test's database. A test that reads one turns it on, and flushes it.
+LIVE_HINTS = False
+TRACE = False

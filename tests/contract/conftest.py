@@ -17,7 +17,7 @@ def database(services: Services, django_db_blocker: DjangoDbBlocker) -> Iterator
     with (
         cloned_database(services) as url,
         django_db_blocker.unblock(),
-        override_settings(LEASE_TTL_SECONDS=120, LIVE_HINTS=False, TRACE=False),
+        override_settings(LEASE_TTL_SECONDS=120),
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(wakeups, "_send", lambda *_: None)

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from django.contrib.sessions.models import Session
 from django.db import connection
-from django.test import Client, override_settings
+from django.test import Client
 from pytest_django import DjangoDbBlocker
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
@@ -129,23 +129,12 @@ class Site:
         return Run.objects.get(id=outcome.run_id)
 
 
-@pytest.fixture(autouse=True)
-def _only_our_hints() -> Iterator[None]:
-    """This process starts runs; hints are sent by hand, so that each one is expected."""
-    with override_settings(LIVE_HINTS=False, TRACE=False):
-        yield
-
-
 @pytest.fixture(scope="module")
 def web(
     services: Services, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The address of a web server that listens."""
-    with (
-        cloned_database(services) as url,
-        django_db_blocker.unblock(),
-        override_settings(LIVE_HINTS=False, TRACE=False),
-    ):
+    with cloned_database(services) as url, django_db_blocker.unblock():
         stack = Stack(services, url, tmp_path_factory.mktemp("live"))
         try:
             stack.start_web()

@@ -31,8 +31,6 @@ ENGINE_SETTINGS = {
     ],
     "LEASE_TTL_SECONDS": 120,
     "RETRY_BASE_SECONDS": 0.001,
-    "LIVE_HINTS": False,
-    "TRACE": False,
 }
 
 WIPE = """

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
-from django.test import override_settings
 from playwright.sync_api import Browser, expect
 from pytest_django import DjangoDbBlocker
 
@@ -37,8 +36,7 @@ def journey_stack(services: Services, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture(scope="package")
 def running(journey_stack: Stack, django_db_blocker: DjangoDbBlocker) -> Iterator[World]:
     """Everything started, with the web server. Hints come from the real processes, not from this one."""
-    quiet = override_settings(LIVE_HINTS=False, TRACE=False)
-    with quiet, using_database(DATABASE), django_db_blocker.unblock(), running_world(journey_stack) as world:
+    with using_database(DATABASE), django_db_blocker.unblock(), running_world(journey_stack) as world:
         journey_stack.start_web()
         roles = frozenset({Role.OPERATOR, Role.APPROVER, Role.RECONCILER})
         for name in (APPROVER, SECOND_APPROVER):

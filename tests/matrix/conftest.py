@@ -33,7 +33,7 @@ def matrix_stack(services: Services, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="package")
 def stage(matrix_stack: Stack, django_db_blocker: DjangoDbBlocker) -> Iterator[Stage]:
     """The running system. Hints come from the real processes, not from this one."""
-    told = override_settings(LIVE_HINTS=False, TRACE=False, AGENTS=[*settings.AGENTS, "tests.matrix.agents.Matrix"])
+    told = override_settings(AGENTS=[*settings.AGENTS, "tests.matrix.agents.Matrix"])
     with told, using_database(DATABASE), django_db_blocker.unblock(), running_stage(matrix_stack) as running:
         agents.cache_clear()
         yield running

@@ -151,7 +151,7 @@ def unguarded_stage(
     folder: Path = tmp_path_factory.mktemp("plants")
     stack = stack_on(services, DATABASE, folder, least=6.0)  # people act while a worker stands still
     stack.environment[WANTED] = "1"
-    told = override_settings(LIVE_HINTS=False, TRACE=False, AGENTS=[*settings.AGENTS, "tests.matrix.agents.Matrix"])
+    told = override_settings(AGENTS=[*settings.AGENTS, "tests.matrix.agents.Matrix"])
     try:
         with told, using_database(DATABASE), django_db_blocker.unblock():
             with connection.cursor() as cursor:

@@ -126,7 +126,7 @@ def lost(actor: Actor, outside: Outside, *, executed: bool = True, **how: str) -
 
 def driving(outside: Outside) -> dict[str, Any]:
     """Settings under which this process drives runs: leases outlast a slow test, and no page listens."""
-    return {"OUTSIDE_URL": outside.url, "LEASE_TTL_SECONDS": 120, "LIVE_HINTS": False, "TRACE": False}
+    return {"OUTSIDE_URL": outside.url, "LEASE_TTL_SECONDS": 120}
 
 
 def tell_runs(name: str, outside: Outside) -> None:

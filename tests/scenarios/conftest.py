@@ -35,8 +35,7 @@ def scenario_stack(services: Services, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="package")
 def shared_world(scenario_stack: Stack, django_db_blocker: DjangoDbBlocker) -> Iterator[World]:
-    # No page of this process waits for hints, and the thread that sends them would keep a connection.
-    told = override_settings(LIVE_HINTS=False, TRACE=False, AGENTS=[*settings.AGENTS, "tests.scenarios.agents.Family"])
+    told = override_settings(AGENTS=[*settings.AGENTS, "tests.scenarios.agents.Family"])
     with told, using_database(DATABASE), django_db_blocker.unblock(), running_world(scenario_stack) as world:
         agents.cache_clear()
         yield world
