@@ -1,0 +1,112 @@
+"""The outbox of what people are told outside the pages: written with the fact, claimed, and closed."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from accounts.statements import fetch
+from accounts.states import NoticeKind, NoticeStatus
+
+_NOTICE = """
+INSERT INTO accounts_notice (id, endpoint_id, kind, dedupe_key, subject, subject_id, facts, gathered, due_at)
+SELECT gen_random_uuid(), e.id, %(kind)s::text, %(key)s::text, %(subject)s::text, %(id)s::uuid, %(facts)s::jsonb,
+    e.digest AND %(low_risk)s::boolean,
+    CASE WHEN e.digest AND %(low_risk)s::boolean
+        THEN to_timestamp(ceil(extract(epoch FROM clock_timestamp()) / %(every)s::int) * %(every)s::int)
+        ELSE clock_timestamp() END
+FROM accounts_endpoint e
+LEFT JOIN accounts_membership m ON m.id = e.membership_id LEFT JOIN accounts_user u ON u.id = m.user_id
+WHERE e.tenant_id = %(tenant)s::uuid AND e.removed_at IS NULL AND %(kind)s::text = ANY(e.hears)
+    AND coalesce(u.username <> %(but)s::text, true)
+ON CONFLICT (endpoint_id, dedupe_key) DO NOTHING RETURNING id"""
+
+
+def notice_write(
+    *,
+    tenant_id: UUID,
+    kind: NoticeKind,
+    subject: str,
+    subject_id: UUID,
+    dedupe_key: str,
+    facts: Mapping[str, str],
+    but: str = "",
+    low_risk: bool = False,
+) -> int:
+    """Tell every endpoint of a tenant that hears of this kind, once per dedupe key, in the transaction of the fact.
+
+    `subject` is "wait" or "run"; `facts` are names and words of ours, never arguments or texts of others; `but` is the
+    username of who did it, and knows. What is of low risk waits for the digest of an endpoint that has one. Returns how
+    many are told.
+    """
+    row = {
+        "tenant": tenant_id,
+        "kind": str(kind),
+        "subject": subject,
+        "id": subject_id,
+        "key": dedupe_key,
+        "facts": json.dumps(dict(facts)),
+        "but": but,
+        "low_risk": low_risk,
+        "every": settings.NOTICE_DIGEST_SECONDS,
+    }
+    return len(fetch(_NOTICE, row))
+
+
+_CLAIM = """
+WITH first AS (
+    SELECT id, endpoint_id, gathered FROM accounts_notice
+    WHERE status = 'PENDING' AND due_at <= (SELECT clock_timestamp())
+    ORDER BY due_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED),
+rest AS (
+    SELECT n.id FROM accounts_notice n JOIN first f ON f.gathered AND n.gathered AND n.endpoint_id = f.endpoint_id
+    WHERE n.status = 'PENDING' AND n.due_at <= (SELECT clock_timestamp()) AND n.id <> f.id
+    ORDER BY n.created_at LIMIT %(most)s::int FOR NO KEY UPDATE OF n SKIP LOCKED)
+UPDATE accounts_notice SET attempts = attempts + 1, due_at = clock_timestamp() + make_interval(secs => %(seconds)s::float)
+WHERE id IN (SELECT id FROM first UNION ALL SELECT id FROM rest) RETURNING id, attempts"""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Notices of one endpoint that this process is to tell now, as one, with the number of the attempt for each."""
+
+    attempts: Mapping[UUID, int]
+
+
+def notices_claim(*, seconds: float, most: int) -> Claim | None:
+    """Take the notice that is due for the longest time, and the rest of its digest; nobody else takes them for so many
+    seconds. None when nothing is due. Not called inside a transaction: the claim is committed before anything is sent.
+    """
+    claimed = fetch(_CLAIM, {"seconds": seconds, "most": most})
+    return Claim(dict(claimed)) if claimed else None
+
+
+_SETTLE = """
+UPDATE accounts_notice n SET status = %(status)s::text, error = %(error)s::text, closed_at = clock_timestamp()
+FROM unnest(%(ids)s::uuid[], %(attempts)s::int[]) AS c(id, attempt)
+WHERE n.id = c.id AND n.attempts = c.attempt AND n.status = 'PENDING' RETURNING n.id"""
+
+_AGAIN = """
+UPDATE accounts_notice n
+SET error = %(error)s::text, due_at = clock_timestamp() + make_interval(secs => %(seconds)s::float)
+FROM unnest(%(ids)s::uuid[], %(attempts)s::int[]) AS c(id, attempt)
+WHERE n.id = c.id AND n.attempts = c.attempt AND n.status = 'PENDING' RETURNING n.id"""
+
+
+def notices_settle(claim: Claim, ids: Sequence[UUID], *, status: NoticeStatus, error: str = "") -> int:
+    """Close these notices of a claim, unless somebody else has claimed them since. Returns how many. `error` names no
+    address.
+    """
+    return len(fetch(_SETTLE, _claimed(claim, ids) | {"status": str(status), "error": error[:500]}))
+
+
+def notices_again(claim: Claim, ids: Sequence[UUID], *, seconds: float, error: str) -> int:
+    """Let these notices of a claim be tried again in so many seconds."""
+    return len(fetch(_AGAIN, _claimed(claim, ids) | {"seconds": seconds, "error": error[:500]}))
+
+
+def _claimed(claim: Claim, ids: Sequence[UUID]) -> dict[str, Any]:
+    return {"ids": list(ids), "attempts": [claim.attempts[id] for id in ids]}
