@@ -85,7 +85,7 @@ class PolicyMoved(Refused):
 
 
 class PolicyFaulty(Refused):
-    """Nothing was saved. The policy has {count} {faults}. The first: {place}: {said}."""
+    """Nothing was changed. The policy has {count} {faults}. The first: {place}: {said}."""
 
     code = "POLICY_FAULTY"
     status = 400

@@ -27,6 +27,7 @@ from approvals.statements import (
 )
 from approvals.states import LIVE_WAIT, WaitStatus
 from receipts.models import ToolCall
+from runs.canonical import digest
 
 
 def waits_visible(actor: Actor) -> QuerySet[Wait]:
@@ -187,11 +188,17 @@ def policy_head_open(tenant_id: UUID) -> None:
 
 @lru_cache(maxsize=256)
 def policy_of(tenant_id: UUID, number: int) -> Policy:
-    """A version, ready to be asked. A version never changes, so a process reads it once."""
+    """A version, ready to be asked. A version never changes, so a process reads it once. One that can't be read here, by an
+    installation that knows other time zones or fields, or whose text was changed in the store, denies every call.
+    """
     if number == 0:
         return BUILT_IN
-    text = PolicyVersion.objects.values_list("text", flat=True).get(tenant_id=tenant_id, number=number)
-    return Policy(number, read(text).document)
+    version = PolicyVersion.objects.get(tenant_id=tenant_id, number=number)
+    if digest(version.text.encode()) != version.digest:
+        return Policy(number, unreadable="its text was changed after it was saved")
+    found = read(version.text)
+    why = "; ".join(f"{fault.place or 'the text'}: {fault.said}" for fault in found.faults[:3])
+    return Policy(number, found.document, why)
 
 
 def runs_under_another_policy(limit: int = 200) -> list[UUID]:

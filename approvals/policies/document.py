@@ -10,9 +10,19 @@ from datetime import time
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
+from unicodedata import category
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from accounts.states import GROUP, Role
 from approvals.policies.expression import NotAnExpression, compiled
@@ -21,6 +31,7 @@ from approvals.states import OnDeadline, PolicyOutcome, Risk
 from receipts.states import EffectClass
 
 TEXT_LIMIT = 64 * 1024
+LINE_LIMIT = 2000  # characters: reading a key takes time with the square of its parts
 RULES_LIMIT = 100
 QUORUM_LIMIT = 10
 LONGEST_SECONDS = 30 * 24 * 3600
@@ -51,7 +62,7 @@ class Fault:
 
 def _seconds(given: Any) -> Any:
     """A time as it is written: 30s, 10m, 4h or 2d."""
-    found = re.fullmatch(r"(\d{1,9})([smhd])", given) if isinstance(given, str) else None
+    found = re.fullmatch(r"([0-9]{1,9})([smhd])", given) if isinstance(given, str) else None
     if found is None:
         raise ValueError('write a time as "30s", "10m", "4h" or "2d"')
     seconds = int(found[1]) * _UNITS[found[2]]
@@ -73,8 +84,25 @@ def _amount(given: Any) -> Any:
     return amount
 
 
+def _seen(given: str) -> str:
+    """Text in which every character is seen, and so can be stored and shown."""
+    hidden = next((char for char in given if category(char)[0] == "C" or category(char) in ("Zl", "Zp")), None)
+    if hidden is not None:
+        raise ValueError(f"it holds U+{ord(hidden):04X}, which nobody sees")
+    return given
+
+
+def _key(given: str) -> str:
+    """The key of a tool or an agent, or a pattern of them. Keys are plain ASCII, so what looks like one is that one."""
+    odd = next((char for char in given if not "!" <= char <= "~"), None)
+    if odd is not None:
+        raise ValueError(f"it holds U+{ord(odd):04X}, and no tool or agent has that in its name")
+    return given
+
+
 Seconds = Annotated[int, BeforeValidator(_seconds)]
-Names = tuple[Annotated[str, Field(min_length=1, max_length=100)], ...]
+Seen = Annotated[str, Field(min_length=1), AfterValidator(_seen)]
+Keys = tuple[Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_key)], ...]
 
 
 class _Part(BaseModel):
@@ -92,7 +120,7 @@ class Hours(_Part):
     @field_validator("start", "to", mode="before")
     @classmethod
     def _clock(cls, given: Any) -> Any:
-        if not isinstance(given, str) or not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", given):
+        if not isinstance(given, str) or not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", given):
             raise ValueError('write a time of the day as "18:00"')
         return time.fromisoformat(given)
 
@@ -115,13 +143,13 @@ class Hours(_Part):
 class Rule(_Part):
     """One rule: which calls it is about, what it says of them, and what it asks of the people who decide."""
 
-    name: str = Field(min_length=1, max_length=120)
+    name: Annotated[Seen, Field(max_length=120)]
     then: Literal["allow", "deny", "ask"]
 
-    tools: Names = ()
+    tools: Keys = ()
     effects: tuple[EffectClass, ...] = ()
-    agents: Names = ()
-    environments: Names = ()
+    agents: Keys = ()
+    environments: tuple[Annotated[Seen, Field(max_length=100)], ...] = ()
     hours: Hours | None = None
     amount_over: Annotated[Decimal | None, BeforeValidator(_amount)] = None
     condition: str = Field(default="", alias="if")
@@ -222,7 +250,7 @@ _ASKING = frozenset(set(Rule.model_fields) - {"name", "then"} - _CONDITIONS)
 class Document(_Part):
     """The rules in their order, and which argument of a tool holds its amount, as a path with dots."""
 
-    amounts: dict[str, Annotated[str, Field(min_length=1, max_length=200)]] = {}
+    amounts: dict[Annotated[str, AfterValidator(_key)], Annotated[Seen, Field(max_length=200)]] = {}
     rule: tuple[Rule, ...]
 
     @field_validator("rule", mode="before")
@@ -248,17 +276,27 @@ class Read:
 
 def read(text: str) -> Read:
     """The rules that a text holds, or everything that is wrong with it."""
-    if len(text.encode("utf-8", "surrogatepass")) > TEXT_LIMIT:
-        return Read(faults=(Fault(f"it is longer than {TEXT_LIMIT // 1024} KiB"),))
+    too_long = _too_long(text)
+    if too_long is not None:
+        return Read(faults=(too_long,))
     try:
         return Read(Document.model_validate(tomllib.loads(text)))
     except tomllib.TOMLDecodeError as error:
         return Read(faults=(_unreadable(str(error)),))
+    except ValidationError as error:
+        lines = _Lines(text)
+        return Read(faults=tuple(_fault(one["loc"], one["type"], one["msg"], lines) for one in error.errors()))
     except RecursionError:
         return Read(faults=(Fault("it is nested too deeply"),))
-    except ValidationError as error:
-        lines = text.splitlines()
-        return Read(faults=tuple(_fault(one["loc"], one["type"], one["msg"], lines) for one in error.errors()))
+
+
+def _too_long(text: str) -> Fault | None:
+    if len(text.encode("utf-8", "surrogatepass")) > TEXT_LIMIT:
+        return Fault(f"it is longer than {TEXT_LIMIT // 1024} KiB")
+    for number, line in enumerate(text.split("\n"), start=1):
+        if len(line) > LINE_LIMIT:
+            return Fault(f"it has {len(line)} characters, at most {LINE_LIMIT}", line=number)
+    return None
 
 
 def _unreadable(said: str) -> Fault:
@@ -266,24 +304,30 @@ def _unreadable(said: str) -> Fault:
     return Fault(said[: found.start()] if found else said, line=int(found[1]) if found and found[1] else None)
 
 
-def _fault(loc: tuple[Any, ...], kind: str, said: str, lines: list[str]) -> Fault:
+def _fault(loc: tuple[Any, ...], kind: str, said: str, lines: "_Lines") -> Fault:
     number = loc[1] + 1 if len(loc) > 1 and loc[0] == "rule" else None
     path = loc[2:] if number else loc
     words = ".".join(str(part) for part in path)
     said = {"extra_forbidden": "there is no such field", "missing": "it is missing"}.get(kind, said)
-    return Fault(said.removeprefix("Value error, "), number, words, _line(lines, number, path))
+    return Fault(said.removeprefix("Value error, "), number, words, lines.of(number, path))
 
 
-def _line(lines: list[str], number: int | None, path: tuple[Any, ...]) -> int | None:
-    """The line of a field, or that of the head of its rule; None where the text does not write rules one below the other."""
-    heads = [place for place, line in enumerate(lines, start=1) if re.match(r"\s*\[\[\s*rule\s*\]\]", line)]
-    start, end = 0, heads[0] - 1 if heads else len(lines)
-    if number is not None:
-        if number > len(heads):
+class _Lines:
+    """Where the fields of a text stand, found in one pass. The text in front of the first rule is number 0."""
+
+    def __init__(self, text: str) -> None:
+        self.heads: list[int] = [0]
+        self._fields: dict[tuple[int, str], int] = {}
+        for place, line in enumerate(text.splitlines(), start=1):
+            if re.match(r"\s*\[\[\s*rule\s*\]\]", line):
+                self.heads.append(place)
+            elif named := re.match(r"\s*\[?(?:rule\.)?\"?([^\s\"\].=]+)\"?\s*[\].=]", line):
+                self._fields.setdefault((len(self.heads) - 1, named[1]), place)
+
+    def of(self, number: int | None, path: tuple[Any, ...]) -> int | None:
+        """The line of a field, or that of the head of its rule; None where the text does not write rules one below the other."""
+        rule = number or 0
+        if rule >= len(self.heads):
             return None
-        start, end = heads[number - 1], heads[number] - 1 if number < len(heads) else len(lines)
-    key = re.escape(str(path[0])) if path else "$^"
-    for place, line in enumerate(lines[start:end], start=start + 1):
-        if re.match(rf"\s*\[?(rule\.)?\"?{key}\"?\s*[\].=]", line):
-            return place
-    return start or None
+        named = self._fields.get((rule, str(path[0]))) if path else None
+        return named or self.heads[rule] or None

@@ -13,6 +13,7 @@ from typing import Any
 
 LIMIT = 500  # characters
 TOKENS = 120
+EXPONENT = 400  # of a number that is written out; a longer one takes its time where a whole number is made of it
 
 NAMES = ("tool", "effect", "agent", "environment", "args")
 _ALLOWED = frozenset(
@@ -24,6 +25,10 @@ _ALLOWED = frozenset(
     }
 )
 _ATTRIBUTES = frozenset({"length", "is_empty", "as_lower", "as_upper", "starts_with", "ends_with", "keys", "values"})
+
+
+# What the library lets through where values of a call are of kinds that it did not foresee.
+_OF_ITS_VALUES = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 
 class NotAnExpression(ValueError):
@@ -66,6 +71,10 @@ def compiled(text: str) -> Any:
         raise NotAnExpression(_told(error)) from error
     except RecursionError as error:
         raise NotAnExpression("it is nested too deeply") from error
+    except NotAnExpression:
+        raise
+    except _OF_ITS_VALUES as error:
+        raise NotAnExpression("it puts together what does not go together") from error
     kind = rule.statement.expression.result_type
     if kind not in (_engine().DataType.BOOLEAN, _engine().DataType.UNDEFINED):
         raise NotAnExpression(f"it gives {kind.name.lower()}, and a condition gives true or false")
@@ -87,7 +96,7 @@ def holds(text: str, facts: Mapping[str, Any]) -> bool:
         answer = compiled(text).evaluate(facts)
     except _engine().EngineError as error:
         raise Unanswerable(_told(error)) from error
-    except (decimal.DecimalException, RecursionError) as error:
+    except _OF_ITS_VALUES as error:
         raise Unanswerable(f"{type(error).__name__} in the condition") from error
     if not isinstance(answer, bool):
         raise Unanswerable("the condition gives no true or false")
@@ -105,10 +114,20 @@ def _check_tokens(text: str) -> None:
         place = f"at character {token.lexpos + 1}"
         if token.type not in _ALLOWED or str(token.value).startswith("$"):
             raise NotAnExpression(f"{token.value!r} {place} can't be used in a condition")
+        if token.type == "FLOAT" and not _is_short(token.value):
+            raise NotAnExpression(f"{token.value!r} {place} has an exponent beyond {EXPONENT}")
         if before is not None and before.type == "ATTR" and token.value not in _ATTRIBUTES:
             raise NotAnExpression(
                 f"{token.value!r} {place} is none of {', '.join(sorted(_ATTRIBUTES))}; an argument is args['name']"
             )
+
+
+def _is_short(number: str) -> bool:
+    """Whether a number is neither enormous nor minute. What is no decimal the library judges."""
+    try:
+        return abs(decimal.Decimal(number).adjusted()) <= EXPONENT
+    except decimal.InvalidOperation:
+        return True
 
 
 def _told(error: Any) -> str:

@@ -54,10 +54,13 @@ class Facts:
 
 @dataclass(frozen=True)
 class Policy:
-    """A version of a tenant's policy, ready to be asked. Number 0 is the built-in one, without rules of its own."""
+    """A version of a tenant's policy, ready to be asked. Number 0 is the built-in one, without rules of its own. `unreadable`:
+    why its rules can't be read here, or "". Nothing is known of them then, so nothing goes.
+    """
 
     number: int = 0
     document: Document | None = None
+    unreadable: str = ""
 
     @property
     def version(self) -> str:
@@ -81,6 +84,9 @@ class Policy:
             return Ruling(PolicyOutcome.DENY, said, version=self.version)
         if not facts.tool_known:
             said = "Rule 1: the tool is not part of this agent's version."
+            return Ruling(PolicyOutcome.DENY, said, version=self.version)
+        if self.unreadable:
+            said = f"Policy {self.version} can't be read here, so every call is denied: {self.unreadable[:RULE_LIMIT]}."
             return Ruling(PolicyOutcome.DENY, said, version=self.version)
         for number, rule in enumerate(self.rules, start=1):
             try:

@@ -70,13 +70,13 @@ def policy_activate(*, actor: Actor, number: int, seen: int, reason: str) -> Pol
     """Put a version in force; 0 is the built-in policy, an older one is put back the same way.
 
     `seen` is the version that was in force when the person looked: where another one came meanwhile, nothing is changed.
-    Needs the permission to govern. Waits are not touched here (ruling 35): the sweep takes them back run by run, and no
+    Needs the permission to govern, and a text that can be read here. Waits are not touched here (ruling 35): the sweep takes them back run by run, and no
     approval under the version before can be given or used any more from this commit on. Raises NotFound.
     """
-    if number != 0:
-        access_policy(actor=actor, number=number)
+    text = access_policy(actor=actor, number=number).text if number else None
     with transaction.atomic():
         outcome = _govern_refusal(actor) or _text_refusal("reason", reason.strip(), REASON_LIMIT)
+        outcome = outcome or (faults_refusal(text) if text is not None else None)
         activated = outcome or _activate(actor, number, seen, reason.strip())
     if isinstance(activated, Refused):
         _refused(actor, "policy.activate", activated)

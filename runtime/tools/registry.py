@@ -71,6 +71,9 @@ def misdeclared(tool: Tool, tools: Sequence[Tool]) -> str | None:
     prepares = next((other for other in tools if other.key == tool.prepared_by), None)
     carries = isinstance(tool, PreparedTool) and issubclass(tool.arguments, PreparedArguments)
     faults = {
+        "its key is plain ASCII without spaces, so that a policy that names it names no look-alike": not all(
+            "!" <= char <= "~" for char in tool.key
+        ),
         "a local effect is QUERYABLE: the effect journal answers for it": tool.local
         and kind not in (EffectClass.READ_ONLY, EffectClass.QUERYABLE),
         "an IDEMPOTENT tool declares its window_seconds, and no other tool does": (kind == EffectClass.IDEMPOTENT)

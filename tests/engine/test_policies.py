@@ -8,13 +8,15 @@ from uuid import UUID
 
 import pytest
 from django.db import DatabaseError, transaction
+from django.db.models import Max
 
 from accounts.errors import NotAllowed, NotFound
 from approvals.errors import PolicyChanged, PolicyFaulty, PolicyInForce, PolicyMoved
 from approvals.models import PolicyActivation, PolicyDecision, PolicyHead, PolicyVersion, Wait
-from approvals.selectors import policy_number, policy_number_kept
+from approvals.selectors import policy_head_open, policy_number, policy_number_kept
 from approvals.services import PolicyActivated, PolicySaved, policy_activate, policy_save
 from receipts.models import ToolCall
+from runs.canonical import digest
 from runs.models import RunTransition, Wakeup
 from runtime.contracts import ToolContext, ToolOutcome
 from runtime.loop import drive
@@ -39,6 +41,40 @@ def outcomes(run_id: UUID) -> list[tuple[str, str, str]]:
     """(step, outcome, version) of what policy said about the calls of a run, in the order of the calls."""
     rows = PolicyDecision.objects.filter(tool_call__run_id=run_id).order_by("tool_call__ordinal", "at")
     return [(row.tool_call.step_name, row.outcome, row.policy_version) for row in rows.select_related("tool_call")]
+
+
+# ── a version that can't be read here ────────────────────────────────────────
+
+
+def in_force_by_sql(engine: Engine, text: str, named: str | None = None) -> None:
+    """Put a text in force that no act would save: as another installation left it, or with the digest of another text."""
+    tenant = engine.tenant.id
+    number = (PolicyVersion.objects.filter(tenant_id=tenant).aggregate(last=Max("number"))["last"] or 0) + 1
+    said = {"digest": digest((named or text).encode()), "summary": "by hand", "saved_by": "person:nobody"}
+    PolicyVersion.objects.create(tenant_id=tenant, number=number, text=text, **said)
+    policy_head_open(tenant)
+    PolicyHead.objects.filter(tenant_id=tenant).update(number=number)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_policy_that_can_not_be_read_here_lets_nothing_go(engine: Engine, changed: bool) -> None:
+    if changed:
+        in_force_by_sql(engine, LET_ONCE, named=ASK_ALL)
+    else:
+        in_force_by_sql(engine, rule("by night", "deny", hours={"from": "20:00", "to": "06:00", "zone": "Mars/Base"}))
+    run_id = engine.run(calls(("once", "a"), ("look", "b")))
+    assert {call_named(run_id, label).status for label in ("a", "b")} == {"DENIED"}
+    assert (SCRIPT.labels("once"), SCRIPT.labels("look")) == ([], [])
+    said = "its text was changed after it was saved" if changed else "there is no time zone 'Mars/Base'"
+    assert said in PolicyDecision.objects.filter(tool_call__run_id=run_id)[0].rule
+
+
+def test_a_version_that_can_not_be_read_here_is_not_put_in_force(engine: Engine) -> None:
+    in_force_by_sql(engine, "rule = []")
+    activate(engine, 0)
+    done = policy_activate(actor=engine.person("gail"), number=1, seen=0, reason="once more")
+    assert isinstance(done, PolicyFaulty)
+    assert policy_number(engine.tenant.id) == 0
 
 
 # ── what it says is what happens ─────────────────────────────────────────────

@@ -123,6 +123,11 @@ def test_no_rule_lifts_a_constraint_or_lets_an_undeclared_tool_go() -> None:
         ("args['total'].starts_with('x')", {"total": 3}),
         ("1 / args['n'] > 0", {"n": 0}),
         ("args['text']", {"text": "yes"}),
+        ("args['n']['a'] == 1", {"n": 5}),
+        ("args['o'] > args['o']", {"o": {}}),
+        ("args['o'] in args['o']", {"o": {}}),
+        ("args[args['o']] == 1", {"o": {}}),
+        ("args['s'] + args['n'] == 's'", {"s": "s", "n": 1}),
     ],
 )
 def test_a_rule_that_can_not_be_asked_of_a_call_denies_it(condition: str, args: Any) -> None:
@@ -179,6 +184,11 @@ RULE = '[[rule]]\nname = "a"\nthen = "ask"\n'
         ("if = 'args.total > 3'", "if", "an argument is args['name']"),
         ("if = 'tool =='", "if", "it ends too early"),
         ("if = 'tool == )'", "if", "syntax error at ')'"),
+        ("if = 'args.keys[1e9999999] == tool'", "if", "has an exponent beyond 400"),
+        ("deadline = '\u0663m'", "deadline", "write a time as"),
+        ("tools = ['p\u0430y']", "tools.0", "it holds U+0430, and no tool or agent has that in its name"),
+        ("agents = ['a b']", "agents.0", "it holds U+0020"),
+        ("environments = ['pro\u200bd']", "environments.0", "it holds U+200B, which nobody sees"),
     ],
 )
 def test_a_fault_is_named_with_its_rule_field_and_line(line: str, field: str, said: str) -> None:
@@ -200,13 +210,25 @@ def test_a_fault_is_named_with_its_rule_field_and_line(line: str, field: str, sa
         (RULE + 'deadline = "1h"\nremind = "1h"', "before the deadline"),
         ("x" * 70_000, "longer than 64 KiB"),
         (RULE * 101, "one to 100 rules"),
-        ("a = " + "[" * 5000, "nested too deeply"),
+        ("a = " + "[" * 1990, "nested too deeply"),
+        (RULE.replace('"a"', '"\\u0000"'), "it holds U+0000, which nobody sees"),
+        (RULE.replace('"a"', '"\\u202E"'), "it holds U+202E, which nobody sees"),
+        ('[amounts]\n"p\u0430y" = "total"\n' + RULE, "it holds U+0430"),
+        (RULE + "people = " + "9" * 5000, "at most 2000"),
+        ("a." * 32_000 + "a = 1", "at most 2000"),
     ],
 )
 def test_what_makes_no_sense_is_refused(text: str, said: str) -> None:
     faults = read(text).faults
     assert len(faults) == 1
     assert said in faults[0].said
+
+
+def test_thousands_of_faults_are_all_named_at_once() -> None:
+    began = process_time()
+    faults = read(RULE + "\n".join(f"k{number} = 1" for number in range(6000))).faults
+    assert process_time() - began < 2
+    assert [fault.line for fault in faults] == [*range(4, 6004)]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from accounts.errors import NotFound, Refused
 from accounts.states import Actor, Permission
 from approvals.models import PolicyVersion, Wait
 from approvals.policies import read, version_name
-from approvals.selectors import access_policy, policies_visible, policy_number
+from approvals.selectors import access_policy, policies_visible, policy_number, policy_of
 from approvals.services import PolicyActivated, PolicySaved, policy_activate, policy_save
 from approvals.states import WaitStatus
 from console.pages.diff import difference, text_pieces
@@ -113,7 +113,7 @@ def policy_page(request: HttpRequest, actor: Actor, number: int) -> HttpResponse
         "name": version_name(number),
         "version": version,
         "text": version.text if version else "",
-        "rules": _rules(version),
+        **_read(version),
         "now": now,
         "now_name": version_name(now),
         "is_in_force": now == number,
@@ -134,9 +134,12 @@ def _version(actor: Actor, number: int) -> PolicyVersion | None:
     return access_policy(actor=actor, number=number) if number else None
 
 
-def _rules(version: PolicyVersion | None) -> Any:
-    document = read(version.text).document if version else None
-    return rules_said(document) if document else []
+def _read(version: PolicyVersion | None) -> dict[str, Any]:
+    """Its rules in words; where it can't be read here, why."""
+    if version is None:
+        return {"rules": [], "unreadable": ""}
+    policy = policy_of(version.tenant_id, version.number)
+    return {"rules": rules_said(policy.document) if policy.document else [], "unreadable": policy.unreadable}
 
 
 def _difference(actor: Actor, version: PolicyVersion | None, now: int) -> Any:
