@@ -1,7 +1,10 @@
 """Constant SQL of the approvals app: what the policy said about the calls of a step, votes and decisions, and what is due."""
 
-from accounts.statements import columns
-from approvals.models import Decision, Wait
+from accounts.statements import columns, gathered
+from approvals.models import Decision, Vote, Wait
+from checkpoints.models import Checkpoint
+from checkpoints.statements import COMMITTED_MEANWHILE
+from receipts.models import ToolCall
 
 POLICY = """
 ruled AS (
@@ -76,10 +79,32 @@ JOIN approvals_wait w ON w.tenant_id = h.tenant_id AND w.status IN ('OPEN', 'APP
 JOIN runs_run r ON r.id = w.run_id AND r.status IN ('WAITING', 'HELD')
 LIMIT %(limit)s::int"""
 
-# A wait under its lock, with what its tenant lets people do, and the clock.
-WAIT_LOCK = f"""
-SELECT t.self_approval, clock_timestamp(), {columns(Wait, "w")} FROM approvals_wait w
-JOIN accounts_tenant t ON t.id = w.tenant_id WHERE w.id = %(wait)s FOR NO KEY UPDATE OF w"""
+# A wait under its lock, with all that a decision on it depends on. Votes and calls change under the lock of the run, which is
+# taken before; the version in force and the commitments are kept as they are until the commit (ruling 35).
+_LOCKED_WAIT = f"""
+locked_wait AS (SELECT {columns(Wait, "w")} FROM approvals_wait w WHERE w.id = %(wait)s FOR NO KEY UPDATE)"""
+_ITS_CALL = f"""
+its_call AS (
+    SELECT {columns(ToolCall, "t")} FROM receipts_toolcall t JOIN locked_wait w ON w.tool_call_id = t.id)"""
+_ITS_REVISION = f"""
+its_revision AS (
+    SELECT {columns(Checkpoint, "k")} FROM checkpoints_checkpoint k
+    JOIN locked_wait w ON w.run_id = k.run_id AND w.checkpoint_revision = k.revision)"""
+_STANDING_VOTES = f"""
+standing_votes AS (
+    SELECT {columns(Vote, "v")} FROM approvals_vote v WHERE v.wait_id = %(wait)s AND v.withdrawn_at IS NULL ORDER BY v.at)"""
+_ITS_TENANT = """
+its_tenant AS (SELECT t.self_approval, clock_timestamp() FROM accounts_tenant t WHERE t.id = %(tenant)s)"""
+WAIT_LOCK = gathered(
+    COMMITTED_MEANWHILE,
+    GOVERNING,
+    _LOCKED_WAIT,
+    _ITS_CALL,
+    _ITS_REVISION,
+    _STANDING_VOTES,
+    _ITS_TENANT,
+    of=("committed", "governing", "locked_wait", "its_call", "its_revision", "standing_votes", "its_tenant"),
+)
 
 VOTE = """
 INSERT INTO approvals_vote (id, wait_id, actor, voice, verdict, seen_revision, seen_digest, seen_args_digest, reason)

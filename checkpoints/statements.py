@@ -61,6 +61,11 @@ COMMITTED_KEPT = f"""
 committed AS (
     SELECT {columns(Commitment, "c")} FROM checkpoints_commitment c, fence
     WHERE c.run_id = fence.run_id ORDER BY c.accepted_at, c.id FOR SHARE OF c)"""
+# The same for a person, who holds no lease.
+COMMITTED_MEANWHILE = f"""
+committed AS (
+    SELECT {columns(Commitment, "c")} FROM checkpoints_commitment c
+    WHERE c.run_id = %(run)s ORDER BY c.accepted_at, c.id FOR SHARE)"""
 
 # The head, and what the revision before it is known by.
 HEADED = """

@@ -10,7 +10,7 @@ from django.conf import settings
 from accounts.codec import BodyChanged
 from accounts.errors import Invalid, Refused
 from accounts.models import Tenant
-from accounts.statements import fetch, stored, stored_row
+from accounts.statements import fetch, gather, stored
 from accounts.states import Actor
 from approvals.errors import (
     AlreadyDecided,
@@ -36,7 +36,8 @@ from approvals.statements import LOOKED, WAIT_LOCK
 from approvals.states import DecisionVerdict, WaitStatus
 from checkpoints.envelope import secret_in
 from checkpoints.errors import Unreadable
-from checkpoints.selectors import checkpoint_of, verified_body, withdrawn_commitment
+from checkpoints.models import Checkpoint, Commitment
+from checkpoints.selectors import checkpoint_of, commitments_in, verified_body, withdrawn_commitment, withdrawn_of
 from receipts.models import ToolCall
 from receipts.selectors import call_arguments
 from runs.canonical import NotCanonical, check, digest
@@ -59,7 +60,8 @@ class Seen:
 @dataclass(frozen=True)
 class Locked:
     """A wait with what a decision on it depends on, under the locks of its run and of itself. `votes` are those that stand,
-    `policy` is the version in force.
+    `policy` is the version in force, `checkpoint` the revision that the wait is bound to, `withdrawn` a commitment of the
+    run that holds no more.
     """
 
     run: Run
@@ -68,6 +70,8 @@ class Locked:
     now: datetime
     votes: list[Vote]
     policy: str
+    checkpoint: Checkpoint
+    withdrawn: Commitment | None
 
     @property
     def approvals(self) -> int:
@@ -77,18 +81,26 @@ class Locked:
 
 def wait_locked(run: Run, wait_id: Any) -> Locked:
     """Lock a wait, with its run locked (ruling 37), and read what a decision on it depends on."""
-    policy = version_name(policy_number_kept(run.tenant_id))
-    ((self_approval, now, *row),) = fetch(WAIT_LOCK, {"wait": wait_id})
-    (wait,) = stored(Wait, [row])
-    wait.tool_call = stored_row(ToolCall, "id = %(call)s", {"call": wait.tool_call_id})
-    return Locked(run, wait, self_approval, now, votes_of(wait_id), policy)
+    found = gather(WAIT_LOCK, {"run": run.id, "tenant": run.tenant_id, "wait": wait_id})
+    (wait,) = stored(Wait, found["locked_wait"])
+    (wait.tool_call,) = stored(ToolCall, found["its_call"])
+    (checkpoint,) = stored(Checkpoint, found["its_revision"])
+    ((self_approval, now),) = found["its_tenant"]
+    number = found["governing"][0][0] if found["governing"] else policy_number_kept(run.tenant_id)
+    votes = stored(Vote, found["standing_votes"])
+    withdrawn = withdrawn_of(commitments_in(found["committed"]))
+    return Locked(run, wait, self_approval, now, votes, version_name(number), checkpoint, withdrawn)
 
 
 def wait_found(wait: Wait) -> Locked:
     """The same without a lock, for a page that says beforehand what would be refused. The service decides again."""
     tenant = Tenant.objects.get(id=wait.tenant_id)
     now = fetch("SELECT clock_timestamp()", {})[0][0]
-    return Locked(wait.run, wait, tenant.self_approval, now, votes_of(wait.id), wait.policy_version)
+    checkpoint = checkpoint_of(run_id=wait.run_id, revision=wait.checkpoint_revision)
+    withdrawn = withdrawn_commitment(wait.run_id)
+    return Locked(
+        wait.run, wait, tenant.self_approval, now, votes_of(wait.id), wait.policy_version, checkpoint, withdrawn
+    )
 
 
 def voice_to_decide(actor: Actor, locked: Locked, verdict: DecisionVerdict, seen: Seen, reason: str) -> str | Refused:
@@ -102,8 +114,8 @@ def voice_to_decide(actor: Actor, locked: Locked, verdict: DecisionVerdict, seen
         reason_refusal(reason)
         or still_decidable(locked)
         or _already_voted(actor, voice, locked)
-        or _seen_is_bound(locked.wait, seen)
-        or _ground_holds(locked.wait)
+        or _seen_is_bound(locked, seen)
+        or _ground_holds(locked.withdrawn)
         or _policy_holds(locked)
     )
     if refused is None and verdict == DecisionVerdict.APPROVE:
@@ -173,13 +185,14 @@ def _already_voted(actor: Actor, voice: str, locked: Locked) -> AlreadyVoted | N
     return None
 
 
-def _seen_is_bound(wait: Wait, seen: Seen) -> Refused | None:
+def _seen_is_bound(locked: Locked, seen: Seen) -> Refused | None:
+    wait = locked.wait
     if seen.revision != wait.checkpoint_revision:
         return StaleRevision({"seen_revision": seen.revision, "revision": wait.checkpoint_revision})
     if seen.digest != wait.checkpoint_digest:
         return CheckpointDiffers({"seen_revision": seen.revision, "revision": wait.checkpoint_revision})
     try:
-        verified_body(checkpoint_of(run_id=wait.run_id, revision=wait.checkpoint_revision))
+        verified_body(locked.checkpoint)
     except Unreadable as error:
         return CheckpointChanged({"revision": wait.checkpoint_revision, "found": error.found})
     if seen.args_digest != wait.args_digest or not arguments_intact(wait.tool_call):
@@ -187,9 +200,8 @@ def _seen_is_bound(wait: Wait, seen: Seen) -> Refused | None:
     return None
 
 
-def _ground_holds(wait: Wait) -> Refused | None:
+def _ground_holds(gone: Commitment | None) -> Refused | None:
     """Nothing is decided on a constraint or an assumption that was withdrawn; the rows stay so until the commit (ruling 35)."""
-    gone = withdrawn_commitment(wait.run_id)
     if gone is None:
         return None
     by = str(gone.withdrawn_by).partition(":")[2]
