@@ -1,6 +1,6 @@
 """Constant SQL of the approvals app: what the policy said about the calls of a step, votes and decisions, and what is due."""
 
-from accounts.statements import columns, gathered
+from accounts.statements import columns, gathered, joined
 from approvals.models import Decision, Vote, Wait
 from checkpoints.models import Checkpoint
 from checkpoints.statements import COMMITTED_MEANWHILE
@@ -106,9 +106,12 @@ WAIT_LOCK = gathered(
     of=("committed", "governing", "locked_wait", "its_call", "its_revision", "standing_votes", "its_tenant"),
 )
 
-VOTE = """
-INSERT INTO approvals_vote (id, wait_id, actor, voice, verdict, seen_revision, seen_digest, seen_args_digest, reason)
-VALUES (%(id)s, %(wait)s, %(actor)s, %(voice)s, %(verdict)s, %(revision)s, %(digest)s, %(args_digest)s, %(reason)s)"""
+_VOTED = """
+voted AS (
+    INSERT INTO approvals_vote (id, wait_id, actor, voice, verdict, seen_revision, seen_digest, seen_args_digest, reason)
+    VALUES (%(id)s, %(wait)s, %(actor)s, %(voice)s, %(verdict)s, %(revision)s, %(digest)s, %(args_digest)s, %(reason)s)
+    RETURNING wait_id, verdict, seen_revision, seen_digest, seen_args_digest, reason, actor)"""
+VOTE = joined(_VOTED, select="SELECT wait_id FROM voted")
 
 # The decision comes before the wait that it closes, whose trigger looks it up.
 DECIDE = """
@@ -119,6 +122,22 @@ WITH decided AS (
 UPDATE approvals_wait w SET status = %(status)s, closed_at = clock_timestamp(),
     valid_until = clock_timestamp() + make_interval(secs => %(validity)s::float8)
 FROM decided WHERE w.id = decided.wait_id AND w.status = 'OPEN' RETURNING w.id"""
+
+# The vote that decides, with all that follows from it: decision, closed wait, and the wakeup that tells the run.
+_DECIDED_BY_IT = """
+decided AS (
+    INSERT INTO approvals_decision (wait_id, verdict, seen_revision, seen_digest, seen_args_digest, reason, actor)
+    SELECT wait_id, verdict, seen_revision, seen_digest, seen_args_digest, reason, actor FROM voted RETURNING wait_id)"""
+_CLOSED_BY_IT = """
+closed AS (
+    UPDATE approvals_wait w SET status = %(status)s, closed_at = clock_timestamp(),
+        valid_until = clock_timestamp() + make_interval(secs => %(validity)s::float8)
+    FROM decided WHERE w.id = decided.wait_id AND w.status = 'OPEN' RETURNING w.id, w.tenant_id, w.run_id),
+woken AS (
+    INSERT INTO runs_wakeup (id, tenant_id, run_id, wait_id, cause, dedupe_key)
+    SELECT %(wakeup)s, tenant_id, run_id, id, 'DECISION', 'wait:' || id::text || ':DECISION' FROM closed
+    ON CONFLICT DO NOTHING)"""
+VOTE_AND_DECIDE = joined(_VOTED, _DECIDED_BY_IT, _CLOSED_BY_IT, select="SELECT id FROM closed")
 
 LOOK = """
 INSERT INTO approvals_look (id, wait_id, actor, door) VALUES (%(id)s, %(wait)s, %(actor)s, %(door)s)

@@ -14,14 +14,14 @@ from accounts.states import Actor, NoticeKind, Permission
 from approvals.models import Wait
 from approvals.services.checks import Locked, Seen, voice_to_decide, wait_locked
 from approvals.services.wait import queue_if_all_are_closed, wait_tell
-from approvals.statements import DECIDE, VOTE
+from approvals.statements import VOTE, VOTE_AND_DECIDE
 from approvals.states import DecisionVerdict, WaitStatus
 from runs.canonical import digest
 from runs.faults import reach
 from runs.live import hint_changed
 from runs.services import run_lock
-from runs.states import WakeupCause, WakeupStatus
-from runs.wakeups import wait_wakeups_close, wakeup_write
+from runs.states import WakeupStatus
+from runs.wakeups import wait_wakeups_close
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,10 @@ def _decide(
         return voice
     wait, given = locked.wait, locked.approvals + (verdict == DecisionVerdict.APPROVE)
     shown = _shown(wait, actor, voice, verdict, seen, reason)
-    fetch(VOTE, shown)
     decides = verdict == DecisionVerdict.REJECT or given >= wait.quorum
-    if decides:
+    if not decides:
+        fetch(VOTE, shown)
+    else:
         _store_decision(locked, shown)
         queue_if_all_are_closed(locked.run, cause="DECISION", actor=actor.label)
         facts = {"tool": wait.tool_call.tool, "verdict": str(verdict), "by": actor.name}
@@ -112,7 +113,6 @@ def wait_reject_for_another(locked: Locked, *, actor: Actor, voice: str, seen: S
     """
     wait = locked.wait
     shown = _shown(wait, actor, voice, DecisionVerdict.REJECT, seen, reason)
-    fetch(VOTE, shown)
     _store_decision(locked, shown)
     hint_changed(tenant_id=wait.tenant_id, run_id=wait.run_id)
     wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.CONSUMED, fence=fence)
@@ -137,20 +137,13 @@ def _shown(wait: Wait, actor: Actor, voice: str, verdict: DecisionVerdict, seen:
 
 
 def _store_decision(locked: Locked, shown: dict[str, Any]) -> None:
-    """The decision, the wait closed by it, and the wakeup that tells the run."""
+    """The vote that decides, the decision, the wait closed by it, and the wakeup that tells the run."""
     wait, approved = locked.wait, shown["verdict"] == DecisionVerdict.APPROVE
     closed = {
         "status": str(WaitStatus.APPROVED if approved else WaitStatus.REJECTED),
         "validity": float(wait.validity_seconds) if approved else None,
     }
-    fetch(DECIDE, {**shown, **closed})
-    wakeup_write(
-        tenant_id=wait.tenant_id,
-        run_id=wait.run_id,
-        wait_id=wait.id,
-        cause=WakeupCause.DECISION,
-        dedupe_key=f"wait:{wait.id}:DECISION",
-    )
+    fetch(VOTE_AND_DECIDE, {**shown, **closed, "wakeup": new_id()})
 
 
 def _audit(actor: Actor, locked: Locked, shown: dict[str, Any], given: int, *, decides: bool) -> None:

@@ -97,7 +97,7 @@ def test_without_the_locks_both_go_on_and_the_database_refuses_one(
     """What the locks are for: the loser of the race would hear of a broken rule of the database instead of a decision."""
     monkeypatch.setattr(deciding, "run_lock", run_now)
     monkeypatch.setattr(deciding, "wait_locked", lambda _, wait_id: wait_found(Wait.objects.get(id=wait_id)))
-    gate = gate_at(monkeypatch, deciding, "_store_decision")
+    gate = gate_at(monkeypatch, deciding, "queue_if_all_are_closed")
     first = Aside(partial(engine.decide, wait, "APPROVE", "ann"))
     gate.wait_reached()
     second = Aside(partial(engine.decide, wait, "APPROVE", "abe"))
@@ -111,7 +111,7 @@ def test_without_the_locks_both_go_on_and_the_database_refuses_one(
 def test_the_second_waits_for_the_first_and_is_told(
     engine: Engine, wait: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = gate_at(monkeypatch, deciding, "wakeup_write")
+    gate = gate_at(monkeypatch, deciding, "queue_if_all_are_closed")
     first = Aside(lambda: engine.decide(wait, "REJECT", "ann"))
     gate.wait_reached()
     second = Aside(lambda: engine.decide(wait, "APPROVE", "abe"))
@@ -303,7 +303,7 @@ def test_a_decision_commits_with_its_wakeup_the_queued_run_and_the_audit_row(eng
     )
 
 
-@pytest.mark.parametrize("place", ["_store_decision", "wakeup_write", "run_move", "audit_append"])
+@pytest.mark.parametrize("place", ["_store_decision", "queue_if_all_are_closed", "run_move", "audit_append"])
 def test_a_decision_that_is_cut_off_leaves_nothing(
     engine: Engine, wait: Wait, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
