@@ -11,7 +11,7 @@ from django.db.models import Func, Q
 from django.db.models.expressions import RawSQL
 
 from accounts.keys import new_id
-from accounts.states import NOTICE_MOVES, EndpointKind, NoticeKind, NoticeStatus, Role
+from accounts.states import NOTICE_MOVES, EndpointKind, NoticeKind, NoticeStatus, Role, Subject
 
 ROLE_NAMES = [role.value for role in Role]
 
@@ -286,7 +286,7 @@ class Notice(models.Model):
             models.UniqueConstraint(fields=["endpoint", "dedupe_key"], name="notice_once"),
             one_of("kind", list(NoticeKind), "notice_kind_known"),
             one_of("status", list(NoticeStatus), "notice_status_known"),
-            models.CheckConstraint(condition=Q(subject__in=["wait", "run"]), name="notice_subject_known"),
+            one_of("subject", list(Subject), "notice_subject_known"),
         ]
         indexes: ClassVar = [models.Index(fields=["due_at"], condition=Q(status="PENDING"), name="notice_due")]
         triggers: ClassVar = [

@@ -72,9 +72,22 @@ class NoticeKind(StrEnum):
     REMINDER = "REMINDER"
     ESCALATED = "ESCALATED"
     DECIDED = "DECIDED"
+    ASSIGNED = "ASSIGNED"
+    RELEASED = "RELEASED"
+    DELEGATED = "DELEGATED"
     UNKNOWN_CALL = "UNKNOWN_CALL"
     HELD = "HELD"
     STUCK = "STUCK"
+
+
+class Subject(StrEnum):
+    """What a notice is about, and so the page that it leads to."""
+
+    WAIT = "wait"
+    RUN = "run"
+    CALL = "call"
+    DELEGATION = "delegation"
+    TENANT = "tenant"
 
 
 class NoticeStatus(StrEnum):

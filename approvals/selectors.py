@@ -5,9 +5,10 @@ from functools import lru_cache
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.errors import NotFound
+from accounts.models import ClockTimestamp
 from accounts.selectors import authority_of
 from accounts.statements import Gathered, fetch, gather, gathered, stored, stored_rows
 from accounts.states import Actor, Permission
@@ -25,7 +26,7 @@ from approvals.statements import (
     TOOLS_ASKED_ABOUT,
     UNDER_ANOTHER_POLICY,
 )
-from approvals.states import LIVE_WAIT, WaitStatus
+from approvals.states import LIVE_WAIT, WaitStatus, Whose
 from receipts.models import ToolCall
 from runs.canonical import digest
 
@@ -70,6 +71,22 @@ def assignment_of(wait_id: UUID) -> Assignment | None:
     return next(iter(stored_rows(Assignment, "wait_id = %(wait)s AND ended_at IS NULL", {"wait": wait_id})), None)
 
 
+def people_looking(ids: Collection[UUID]) -> dict[UUID, str]:
+    """By wait, who looks at it now, of those of these waits that somebody looks at."""
+    rows = Assignment.objects.filter(wait__in=ids, ended_at=None) if ids else Assignment.objects.none()
+    return dict(rows.values_list("wait_id", "person"))
+
+
+def waits_whose(waits: QuerySet[Wait], *, actor: Actor, whose: Whose) -> QuerySet[Wait]:
+    """Of these waits those that this person looks at, or somebody for whom they decide now; or those at which nobody looks."""
+    looking = Assignment.objects.filter(wait=OuterRef("pk"), ended_at=None)
+    if whose == Whose.MINE:
+        standing = Delegation.objects.filter(tenant_id=actor.tenant_id, taker=actor.label, ended_at=None)
+        now = standing.filter(starts_at__lte=ClockTimestamp(), ends_at__gt=ClockTimestamp())
+        return waits.filter(Exists(looking.filter(Q(person=actor.label) | Q(person__in=now.values("giver")))))
+    return waits.filter(~Exists(looking)) if whose == Whose.UNCLAIMED else waits
+
+
 _GIVERS = """
 SELECT giver FROM approvals_delegation WHERE tenant_id = %(tenant)s AND taker = %(taker)s AND ended_at IS NULL
 AND starts_at <= clock_timestamp() AND ends_at > clock_timestamp() ORDER BY given_at, id FOR SHARE"""
@@ -90,6 +107,12 @@ def delegations_visible(actor: Actor) -> QuerySet[Delegation]:
     if not actor.may(Permission.READ):
         return Delegation.objects.none()
     return Delegation.objects.filter(tenant_id=actor.tenant_id)
+
+
+def delegations_to_come(ids: Collection[UUID]) -> set[UUID]:
+    """Those of these delegations that stand, or will."""
+    rows = Delegation.objects.filter(id__in=ids, ended_at=None, ends_at__gt=ClockTimestamp())
+    return set(rows.values_list("id", flat=True)) if ids else set()
 
 
 def access_delegation(*, actor: Actor, id: UUID) -> Delegation:

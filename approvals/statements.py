@@ -148,6 +148,13 @@ LOOKED = """
 SELECT extract(epoch FROM clock_timestamp() - at)::float8 FROM approvals_look
 WHERE wait_id = %(wait)s AND actor = %(actor)s"""
 
+# Who looked at what a call was asked about last, where that was taken back to ask anew.
+LOOKED_AT_BEFORE = """
+ended_at IS NULL AND wait_id = (
+    SELECT w.id FROM approvals_wait w
+    WHERE w.tool_call_id = %(call)s AND w.id <> %(wait)s AND w.status IN ('SUPERSEDED', 'INVALIDATED')
+    ORDER BY w.opened_at DESC LIMIT 1)"""
+
 TO_REMIND = """
 SELECT id, run_id FROM approvals_wait WHERE status = 'OPEN' AND remind_at IS NOT NULL AND reminded_at IS NULL
 AND remind_at <= (SELECT clock_timestamp()) ORDER BY remind_at LIMIT %(limit)s::int"""

@@ -34,6 +34,14 @@ WAIT_MOVES: Moves = [
 ]
 
 
+class Whose(StrEnum):
+    """Which waits are shown: all, one's own, or those at which nobody looks."""
+
+    ALL = "all"
+    MINE = "mine"
+    UNCLAIMED = "unclaimed"
+
+
 # What may reconnect a wait to its run (A-067): a person, its deadline, or an act that takes it back to ask anew.
 WAKES_A_WAIT = ("DECISION", "TIMER", "INTENT", "SUPERSEDED")
 

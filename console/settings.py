@@ -160,6 +160,7 @@ SPECTACULAR_SETTINGS = {
         "PolicyOutcome": "approvals.states.PolicyOutcome",
         "NoticeStatus": "accounts.states.NoticeStatus",
         "NoticeKind": "accounts.states.NoticeKind",
+        "Subject": "accounts.states.Subject",
         "EndpointKind": "accounts.states.EndpointKind",
     },
 }

@@ -6,7 +6,7 @@ tells it once more: whoever hears can see by the id that it is the same notice.
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -16,8 +16,8 @@ from django.conf import settings
 from accounts.codec import BodyChanged
 from accounts.selectors import membership_actor, notices_claimed, plain_body
 from accounts.services import Claim, notices_again, notices_claim, notices_settle
-from accounts.states import EndpointKind, NoticeKind, NoticeStatus, Permission
-from approvals.selectors import waits_open
+from accounts.states import EndpointKind, NoticeKind, NoticeStatus, Permission, Subject
+from approvals.selectors import delegations_to_come, people_looking, waits_open
 from approvals.services import asks
 from runs.selectors import runs_held
 from runtime.gateways.addresses import AddressRefused, checked
@@ -35,13 +35,25 @@ _SENTENCES: dict[NoticeKind, str] = {
     NoticeKind.REMINDER: "A call of {tool} still waits for a decision.",
     NoticeKind.ESCALATED: "A call of {tool} waits for a decision, and nobody has decided in time.",
     NoticeKind.DECIDED: "{by} decided about a call of {tool}: {verdict}.",
+    NoticeKind.ASSIGNED: "{by} gave a call of {tool} to {person} to look at.",
+    NoticeKind.RELEASED: "{by} does not look at a call of {tool} any more. It still waits for a decision.",
+    NoticeKind.DELEGATED: "{by} has {person} decide with their authority until {until}.",
     NoticeKind.UNKNOWN_CALL: "A run is held by a call of which nobody knows whether it happened.",
     NoticeKind.HELD: "A run is held: {reason}.",
     NoticeKind.STUCK: "A run can't go on by itself: {reason}.",
 }
-_PATHS = {"wait": "/waits/{id}/", "run": "/runs/{id}/"}
+_CODES = {"reason", "verdict"}
+_ASKED_ANEW = "A call of {tool} that {person} looks at is asked about anew."
+_PATHS = {
+    Subject.WAIT: "/waits/{id}/",
+    Subject.RUN: "/runs/{id}/",
+    Subject.DELEGATION: "/delegations/",
+}
 # Kinds that have nothing to say once the wait is not open, or the run not held, any more.
-_WHILE_OPEN = {NoticeKind.OPENED, NoticeKind.REMINDER, NoticeKind.ESCALATED}
+_WHILE_OPEN = {
+    *(NoticeKind.OPENED, NoticeKind.REMINDER, NoticeKind.ESCALATED),
+    *(NoticeKind.ASSIGNED, NoticeKind.RELEASED),
+}
 _WHILE_HELD = {NoticeKind.UNKNOWN_CALL, NoticeKind.HELD, NoticeKind.STUCK}
 
 logger = logging.getLogger(__name__)
@@ -89,21 +101,32 @@ def _concerns(endpoint: Any, notice: Any) -> bool:
     if member is None:
         return True
     actor = membership_actor(membership=member, username=member.user.username, door="notice")
-    if notice.kind in _WHILE_OPEN:
+    if notice.kind in _WHILE_OPEN and notice.kind != NoticeKind.ASSIGNED:
         return asks(wait_id=notice.subject_id, actor=actor)
     return actor.may(Permission.READ)
 
 
 def _still_so(notices: Sequence[Any]) -> list[Any]:
     """Those of which there is still something to say."""
-    waits = waits_open([notice.subject_id for notice in notices if notice.kind in _WHILE_OPEN])
-    runs = runs_held([notice.subject_id for notice in notices if notice.kind in _WHILE_HELD])
-    return [
-        notice
-        for notice in notices
-        if (notice.kind not in _WHILE_OPEN or notice.subject_id in waits)
-        and (notice.kind not in _WHILE_HELD or notice.subject_id in runs)
-    ]
+
+    def about(kinds: Collection[str]) -> list[UUID]:
+        return [notice.subject_id for notice in notices if notice.kind in kinds]
+
+    waits, runs, lent = waits_open(about(_WHILE_OPEN)), runs_held(about(_WHILE_HELD)), about({NoticeKind.DELEGATED})
+    looking, lent_on = people_looking(about({NoticeKind.ASSIGNED, NoticeKind.RELEASED})), delegations_to_come(lent)
+
+    def still(notice: Any) -> bool:
+        id, kind = notice.subject_id, notice.kind
+        who = looking.get(id)
+        if kind == NoticeKind.DELEGATED:
+            return id in lent_on
+        if kind == NoticeKind.ASSIGNED and who != f"person:{notice.facts['person']}":
+            return False
+        if kind == NoticeKind.RELEASED and who is not None:
+            return False
+        return (kind not in _WHILE_OPEN or id in waits) and (kind not in _WHILE_HELD or id in runs)
+
+    return [notice for notice in notices if still(notice)]
 
 
 def _tell(claim: Claim, endpoint: Any, notices: Sequence[Any]) -> None:
@@ -143,13 +166,14 @@ def _not_taken(claim: Claim, notices: Sequence[Any], why: str, *, again: bool) -
 
 def sentence(kind: str, facts: dict[str, str]) -> str:
     """A notice in words. The facts are ours: names of tools and people, never what an agent or a remote wrote."""
-    words = {name: value.replace("_", " ").lower() if value.isupper() else value for name, value in facts.items()}
-    return _SENTENCES[NoticeKind(kind)].format(**words)
+    words = {name: value.replace("_", " ").lower() if name in _CODES else value for name, value in facts.items()}
+    carried = kind == NoticeKind.ASSIGNED and facts["by"] == facts["person"]
+    return (_ASKED_ANEW if carried else _SENTENCES[NoticeKind(kind)]).format(**words)
 
 
 def link(subject: str, id: UUID) -> str:
     """The page where a person can look and act. Opening it changes nothing."""
-    path = _PATHS[subject].format(id=id)
+    path = _PATHS[Subject(subject)].format(id=id)
     return f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else path
 
 

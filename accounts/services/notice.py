@@ -9,7 +9,7 @@ from uuid import UUID
 from django.conf import settings
 
 from accounts.statements import fetch
-from accounts.states import NoticeKind, NoticeStatus
+from accounts.states import NoticeKind, NoticeStatus, Subject
 
 _NOTICE = """
 INSERT INTO accounts_notice (id, endpoint_id, kind, dedupe_key, subject, subject_id, facts, gathered, due_at)
@@ -22,6 +22,7 @@ FROM accounts_endpoint e
 LEFT JOIN accounts_membership m ON m.id = e.membership_id LEFT JOIN accounts_user u ON u.id = m.user_id
 WHERE e.tenant_id = %(tenant)s::uuid AND e.removed_at IS NULL AND %(kind)s::text = ANY(e.hears)
     AND coalesce(u.username <> %(but)s::text, true)
+    AND (%(to)s::text = '' OR coalesce(u.username = %(to)s::text, true))
 ON CONFLICT (endpoint_id, dedupe_key) DO NOTHING RETURNING id"""
 
 
@@ -29,27 +30,29 @@ def notice_write(
     *,
     tenant_id: UUID,
     kind: NoticeKind,
-    subject: str,
+    subject: Subject,
     subject_id: UUID,
     dedupe_key: str,
     facts: Mapping[str, str],
     but: str = "",
+    to: str = "",
     low_risk: bool = False,
 ) -> int:
     """Tell every endpoint of a tenant that hears of this kind, once per dedupe key, in the transaction of the fact.
 
-    `subject` is "wait" or "run"; `facts` are names and words of ours, never arguments or texts of others; `but` is the
-    username of who did it, and knows. What is of low risk waits for the digest of an endpoint that has one. Returns how
-    many are told.
+    `facts` are names and words of ours, never arguments or texts of others; `but` is the username of who did it, and
+    knows; what is `to` one person goes to the endpoints of that username, and to those of the whole tenant. What is of low
+    risk waits for the digest of an endpoint that has one. Returns how many are told.
     """
     row = {
         "tenant": tenant_id,
         "kind": str(kind),
-        "subject": subject,
+        "subject": str(subject),
         "id": subject_id,
         "key": dedupe_key,
         "facts": json.dumps(dict(facts)),
         "but": but,
+        "to": to,
         "low_risk": low_risk,
         "every": settings.NOTICE_DIGEST_SECONDS,
     }

@@ -12,7 +12,10 @@ from approvals.models.wait import Wait
 
 
 class Assignment(models.Model):
-    """Who looks at a wait: they took it, or somebody gave it to them. It tells the others; it keeps nobody from deciding."""
+    """Who looks at a wait: they took it, or somebody gave it to them. It tells the others; it keeps nobody from deciding.
+
+    Where the same call is asked about anew, whoever looked at it looks at that: `carried_from` is what went on so.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     wait = models.ForeignKey(Wait, on_delete=models.PROTECT, related_name="assignments")
@@ -22,6 +25,7 @@ class Assignment(models.Model):
     at = models.DateTimeField(db_default=ClockTimestamp())
     ended_at = models.DateTimeField(null=True)
     ended_by = models.CharField(max_length=200, db_default="")
+    carried_from = models.OneToOneField("self", on_delete=models.PROTECT, null=True, related_name="carried_to")
 
     class Meta:
         constraints: ClassVar = [
@@ -32,7 +36,8 @@ class Assignment(models.Model):
         ]
         triggers: ClassVar = [
             pgtrigger.ReadOnly(
-                name="assignment_frozen", fields=["id", "wait", "person", "assigned_by", "reason", "at"]
+                name="assignment_frozen",
+                fields=["id", "wait", "person", "assigned_by", "reason", "at", "carried_from"],
             ),
             pgtrigger.Protect(
                 name="ended_once",

@@ -10,12 +10,12 @@ from accounts.audit import audit_append, audit_refused
 from accounts.errors import NotAllowed, Refused
 from accounts.models import ClockTimestamp
 from accounts.selectors import still_may
-from accounts.states import Actor, Permission
+from accounts.states import Actor, NoticeKind, Permission
 from approvals.errors import AlreadyTaken, NobodyThere, NotTaken, WaitClosed
 from approvals.models import Assignment, Wait
 from approvals.selectors import access_wait, assignment_of, givers_to
 from approvals.services.checks import clock, reason_refusal
-from approvals.services.wait import wait_lock
+from approvals.services.wait import assignment_tell, wait_lock
 from approvals.states import can_decide
 from runs.canonical import digest
 from runs.live import hint_changed
@@ -82,6 +82,7 @@ def _release(actor: Actor, wait: Wait) -> Looked | Refused:
     if held is None or held.person != actor.label:
         return NotTaken({"actor": actor.name})
     _end(held, actor)
+    assignment_tell(held, wait, NoticeKind.RELEASED, by=actor.name)
     return _told(actor, wait, None, "wait.release", "")
 
 
@@ -99,7 +100,9 @@ def _assign(actor: Actor, wait: Wait, person: str, reason: str) -> Looked | Refu
 
 
 def _give(actor: Actor, wait: Wait, label: str, reason: str, action: str) -> Looked:
-    Assignment.objects.create(wait=wait, person=label, assigned_by=actor.label, reason=reason)
+    given = Assignment.objects.create(wait=wait, person=label, assigned_by=actor.label, reason=reason)
+    if label != actor.label:
+        assignment_tell(given, wait, NoticeKind.ASSIGNED, by=actor.name)
     return _told(actor, wait, label, action, reason)
 
 

@@ -10,8 +10,9 @@ from accounts.audit import audit_append, audit_refused
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.models import ClockTimestamp
 from accounts.selectors import authority_of
+from accounts.services import notice_write
 from accounts.statements import fetch
-from accounts.states import Actor, Permission, permissions_of
+from accounts.states import Actor, NoticeKind, Permission, Subject, permissions_of
 from approvals.errors import DelegationOver, NobodyThere
 from approvals.models import Delegation
 from approvals.selectors import access_delegation
@@ -101,6 +102,15 @@ def _give(actor: Actor, wanted: DelegationWanted, reason: str) -> Delegated:
         starts_at=wanted.starts_at or ClockTimestamp(),
         ends_at=wanted.ends_at,
         reason=reason,
+    )
+    notice_write(
+        tenant_id=actor.tenant_id,
+        kind=NoticeKind.DELEGATED,
+        subject=Subject.DELEGATION,
+        subject_id=given.id,
+        dedupe_key=f"delegation:{given.id}",
+        facts={"by": actor.name, "person": wanted.taker, "until": clock(wanted.ends_at)},
+        to=wanted.taker,
     )
     detail = {"taker": given.taker, "ends_at": wanted.ends_at.isoformat(), "reason_digest": digest(reason.encode())}
     audit_append(actor=actor, action="delegation.give", object_type="delegation", object_id=given.id, detail=detail)

@@ -9,13 +9,14 @@ from django.conf import settings
 from django.db import transaction
 
 from accounts.models import ClockTimestamp
+from accounts.selectors import still_may
 from accounts.services import notice_write
 from accounts.statements import fetch, stored_rows
-from accounts.states import NoticeKind
-from approvals.models import DEMANDED, PolicyDecision, Wait
+from accounts.states import NoticeKind, Permission, Subject
+from approvals.models import DEMANDED, Assignment, PolicyDecision, Wait
 from approvals.policies import Ruling
-from approvals.selectors import wait_is_open
-from approvals.statements import DECIDE, ESCALATE, REMIND
+from approvals.selectors import givers_to, wait_is_open
+from approvals.statements import DECIDE, ESCALATE, LOOKED_AT_BEFORE, REMIND
 from approvals.states import DEADLINE, LIVE_WAIT, DecisionVerdict, OnDeadline, Risk, WaitStatus
 from receipts.models import ToolCall
 from receipts.services import call_await_approval
@@ -56,6 +57,7 @@ def wait_open(call: ToolCall, ruling: Ruling, *, revision: int, checkpoint_diges
         | {"validity_seconds": demand.validity_seconds or settings.WAIT_VALIDITY_SECONDS},
     )
     hint_changed(tenant_id=call.tenant_id, run_id=call.run_id)
+    _carry(wait)
     wait_tell(
         tenant_id=wait.tenant_id, wait_id=wait.id, kind=NoticeKind.OPENED, risk=wait.risk, facts={"tool": call.tool}
     )
@@ -65,6 +67,46 @@ def wait_open(call: ToolCall, ruling: Ruling, *, revision: int, checkpoint_diges
 def _after(seconds: int | None) -> Any:
     """So many seconds from now by the database's clock, or never."""
     return None if seconds is None else ClockTimestamp() + timedelta(seconds=seconds)
+
+
+def _carry(wait: Wait) -> None:
+    """Have whoever looked at what this call was asked about before look at it again, while they may decide.
+
+    What was asked before is closed, so nobody gives it to another one meanwhile.
+    """
+    for before in stored_rows(Assignment, LOOKED_AT_BEFORE, {"call": wait.tool_call_id, "wait": wait.id}):
+        name = before.person.partition(":")[2]
+        standing = {"tenant_id": wait.tenant_id}
+        if still_may(**standing, label=before.person, permission=Permission.DECIDE) or givers_to(
+            **standing, taker=before.person
+        ):
+            given = Assignment.objects.create(
+                wait=wait,
+                person=before.person,
+                assigned_by=before.assigned_by,
+                reason=before.reason,
+                carried_from=before,
+            )
+            assignment_tell(given, wait, NoticeKind.ASSIGNED, by=name)
+
+
+def assignment_tell(given: Assignment, wait: Wait, kind: NoticeKind, *, by: str) -> None:
+    """Tell people outside the pages who looks at a wait, in the transaction of that: an assignment to whom it was given and
+    to the tenant, whatever was given back to everybody else.
+    """
+    name = given.person.partition(":")[2]
+    assigned = kind == NoticeKind.ASSIGNED
+    notice_write(
+        tenant_id=wait.tenant_id,
+        kind=kind,
+        subject=Subject.WAIT,
+        subject_id=wait.id,
+        dedupe_key=f"assignment:{given.id}:{kind}",
+        facts={"tool": wait.tool_call.tool, "person": name, "by": by},
+        but="" if assigned else by,
+        to=name if assigned else "",
+        low_risk=wait.risk == Risk.LOW,
+    )
 
 
 def wait_expire(*, wait_id: UUID) -> bool:
@@ -138,7 +180,7 @@ def wait_tell(
     notice_write(
         tenant_id=tenant_id,
         kind=kind,
-        subject="wait",
+        subject=Subject.WAIT,
         subject_id=wait_id,
         dedupe_key=f"wait:{wait_id}:{kind}",
         facts=facts,

@@ -12,7 +12,7 @@ from accounts.api import refused_response
 from accounts.errors import Refused
 from accounts.services import actor_confirm
 from accounts.states import Actor
-from approvals.selectors import access_wait, waits_visible
+from approvals.selectors import access_wait, waits_visible, waits_whose
 from approvals.services import (
     Item,
     Seen,
@@ -24,7 +24,7 @@ from approvals.services import (
     wait_looked,
     wait_release,
 )
-from approvals.states import DecisionVerdict, WaitStatus
+from approvals.states import DecisionVerdict, WaitStatus, Whose
 from console.api.calls import shown_call
 from console.api.paging import Order, PageQuery
 from console.api.parsing import ReasonBody, Strict, Text, Whole, read
@@ -41,6 +41,11 @@ class WaitQuery(PageQuery):
 
     status = serializers.ListField(child=serializers.ChoiceField(choices=list(WaitStatus)), required=False)
     run = serializers.UUIDField(required=False)
+    whose = serializers.ChoiceField(
+        choices=list(Whose),
+        default=Whose.ALL,
+        help_text="`mine`: at which you look, or somebody for whom you decide now; `unclaimed`: at which nobody looks",
+    )
 
 
 class DecisionBody(Strict):
@@ -84,7 +89,7 @@ class Waits(ApiView):
     def get(self, request: Request) -> Response:
         """The newest first."""
         query = read(WaitQuery, request.query_params)
-        waits = wait_rows(waits_visible(self.actor))
+        waits = waits_whose(wait_rows(waits_visible(self.actor)), actor=self.actor, whose=Whose(query["whose"]))
         if "status" in query:
             waits = waits.filter(status__in=query["status"])
         if "run" in query:

@@ -3,7 +3,7 @@
 from rest_framework import serializers
 
 from accounts.models import Endpoint, Notice
-from accounts.states import EndpointKind, NoticeKind, NoticeStatus
+from accounts.states import EndpointKind, NoticeKind, NoticeStatus, Subject
 
 
 class EndpointRecord(serializers.Serializer[Endpoint]):
@@ -27,7 +27,7 @@ class NoticeRecord(serializers.Serializer[Notice]):
     id = serializers.UUIDField()
     endpoint = serializers.UUIDField(source="endpoint_id")
     kind = serializers.ChoiceField(choices=list(NoticeKind))
-    subject = serializers.ChoiceField(choices=["wait", "run"])
+    subject = serializers.ChoiceField(choices=list(Subject))
     subject_id = serializers.UUIDField()
     status = serializers.ChoiceField(choices=list(NoticeStatus))
     attempts = serializers.IntegerField()

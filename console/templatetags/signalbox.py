@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from checkpoints.states import stage_of
 from console.pages import room, signs, text, times, words
 from console.pages.arguments import ArgumentRow, argument_rows
+from console.pages.inbox.filter import came_from
 from console.pages.inbox.items import inbox_counts
 from console.pages.markdown import report_html
 from console.pages.stored import brief_of
@@ -37,6 +38,18 @@ def inbox_total(context: Context) -> int:
     """How many things need a person, for the count in the top bar."""
     actor = context.get("actor")
     return inbox_counts(actor).total if actor else 0
+
+
+@register.simple_tag(takes_context=True)
+def inbox_back(context: Context) -> str:
+    """The inbox as the reader left it, by what the link carried on which they came."""
+    return came_from(context["request"]).url
+
+
+@register.simple_tag(takes_context=True)
+def inbox_carried(context: Context) -> str:
+    """The same, for a link to an item or an act on it, so that the way back stays."""
+    return came_from(context["request"]).carried
 
 
 @register.simple_tag

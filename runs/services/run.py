@@ -11,7 +11,7 @@ from django.db.models import F, Max
 from accounts.selectors import current_data_key, sealed_body
 from accounts.services import notice_write
 from accounts.statements import fetch, stored_row
-from accounts.states import NoticeKind
+from accounts.states import NoticeKind, Subject
 from runs.canonical import canonical, digest
 from runs.live import hint_changed
 from runs.models import (
@@ -151,7 +151,7 @@ def _tell_of_hold(run: Run, reason: HoldReason, fence: int | None) -> None:
     notice_write(
         tenant_id=run.tenant_id,
         kind=NoticeKind.UNKNOWN_CALL if reason == HoldReason.UNCERTAIN_CALL else kind,
-        subject="run",
+        subject=Subject.RUN,
         subject_id=run.id,
         dedupe_key=f"run:{run.id}:{reason}:{fence or 0}",
         facts={"reason": str(reason)},

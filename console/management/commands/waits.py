@@ -8,7 +8,7 @@ from uuid import UUID
 from accounts.errors import Refused
 from accounts.services import actor_confirm
 from approvals.reports import measures_of
-from approvals.selectors import access_wait, waits_visible
+from approvals.selectors import access_wait, waits_visible, waits_whose
 from approvals.services import (
     Item,
     Seen,
@@ -20,7 +20,7 @@ from approvals.services import (
     wait_looked,
     wait_release,
 )
-from approvals.states import DecisionVerdict, WaitStatus
+from approvals.states import DecisionVerdict, WaitStatus, Whose
 from console.management.noun import Asked, Noun, Shown, Usage, clock, document, facts, table
 from console.records import records_of
 from console.records.calls import CallDetail, call_with_parts
@@ -41,6 +41,12 @@ class Command(Noun):
         listing = self.verb("list", self.list, "The newest waits of your tenant.")
         listing.add_argument("--status", type=str.upper, choices=list(WaitStatus), help="only those in this state")
         listing.add_argument("--run", type=UUID, help="only those of this run")
+        listing.add_argument(
+            "--whose",
+            choices=list(Whose),
+            default=Whose.ALL,
+            help="mine: at which you look, or somebody for whom you decide now; unclaimed: at which nobody looks",
+        )
         self.add_limit(listing)
         self.verb("show", self.show, "One wait with everything that one decides by.").add_argument("id", type=UUID)
         deciding = self.verb("decide", self.decide, "Approve or reject exactly what you saw with `waits show`.")
@@ -88,6 +94,7 @@ class Command(Noun):
 
     def list(self, asked: Asked) -> Shown:
         waits = wait_rows(waits_visible(asked.actor)).order_by("-opened_at", "-id")
+        waits = waits_whose(waits, actor=asked.actor, whose=asked["whose"])
         if asked["status"]:
             waits = waits.filter(status=asked["status"])
         if asked["run"]:

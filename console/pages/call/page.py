@@ -67,7 +67,7 @@ def call_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         if not isinstance(outcome, Refused):
             say, lamp = _stored(outcome)
             messages.success(request, say, extra_tags=lamp)
-            return redirect("call", id=id)
+            return redirect(request.get_full_path())
         refused = outcome
         call = access_call(actor=actor, id=id)
     facts = CallFacts(call, actor)

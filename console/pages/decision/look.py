@@ -17,6 +17,7 @@ from approvals.models import Wait
 from approvals.selectors import access_wait
 from approvals.services import vote_withdraw, wait_assign, wait_claim, wait_release
 from console.pages.decision.state import WaitState, wait_url
+from console.pages.inbox.filter import came_from
 from console.pages.room import page, respond
 
 
@@ -100,7 +101,7 @@ def _act_page(
         outcome = do(request.POST.get("reason", "").replace("\r\n", "\n"))
         if not isinstance(outcome, Refused):
             messages.success(request, act.done, extra_tags="is-clear")
-            return redirect(wait_url(state.wait))
+            return redirect(wait_url(state.wait) + came_from(request).carried)
         refused = outcome
     context = _context(request, state, act, refused)
     return respond(request, actor, "pages/people/act.html", context, status=refused.status if refused else 200)

@@ -81,7 +81,7 @@ def wait_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     if request.method == "POST":
         outcome = _decide_confirmed(request, actor, wait, typed, arguments)
         if not isinstance(outcome, Refused):
-            return redirect(wait_url(wait))
+            return redirect(request.get_full_path())
         refused = outcome
         wait = access_wait(actor=actor, id=id)
     elif whole and arguments is not None and request.method == "GET":

@@ -1,6 +1,6 @@
 """What needs a person, as ranked items: contradictions, calls of unknown outcome, open waits, held runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -9,8 +9,8 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
 from accounts.states import Actor, Permission
 from approvals.models import Wait
-from approvals.selectors import waits_visible
-from approvals.states import Risk, WaitStatus
+from approvals.selectors import waits_visible, waits_whose
+from approvals.states import Risk, WaitStatus, Whose
 from console.pages import signs, words
 from console.pages.titles import call_title, publications_of
 from receipts.models import Attempt, Contradiction, Reconciliation, ToolCall
@@ -76,13 +76,17 @@ class Group:
     items: list[Item]
 
 
-def inbox_counts(actor: Actor) -> Counts:
-    """The counts of the actor's tenant in one query; nothing without the permission to read."""
+def inbox_counts(actor: Actor, whose: Whose = Whose.ALL) -> Counts:
+    """The counts of the actor's tenant; nothing without the permission to read. Only a wait is somebody's own."""
     if not actor.may(Permission.READ):
         return Counts(0, 0, 0, 0)
     with connection.cursor() as cursor:
         cursor.execute(_COUNTS, {"tenant": actor.tenant_id})
-        return Counts(*cursor.fetchone())
+        counts = Counts(*cursor.fetchone())
+    if whose == Whose.ALL:
+        return counts
+    approvals = open_waits(actor, whose).count()
+    return Counts(0, approvals, 0, 0) if whose == Whose.MINE else replace(counts, approvals=approvals)
 
 
 def unknown_calls(actor: Actor) -> QuerySet[ToolCall]:
@@ -103,9 +107,10 @@ def open_flags(actor: Actor) -> QuerySet[Contradiction]:
     return flags.defer("tool_call__args").order_by("raised_at", "id")
 
 
-def open_waits(actor: Actor) -> QuerySet[Wait]:
+def open_waits(actor: Actor, whose: Whose = Whose.ALL) -> QuerySet[Wait]:
     """Open waits, the one that runs out first in front."""
-    waits = waits_visible(actor).filter(status=WaitStatus.OPEN).select_related("run", "tool_call")
+    visible = waits_whose(waits_visible(actor), actor=actor, whose=whose)
+    waits = visible.filter(status=WaitStatus.OPEN).select_related("run", "tool_call")
     waits = waits.prefetch_related("votes", "assignments")
     return waits.defer("tool_call__args").order_by("deadline", "id")
 
@@ -117,17 +122,20 @@ def held_runs(actor: Actor) -> QuerySet[Run]:
     return runs.annotate(held_at=Subquery(since)).order_by("held_at", "id")
 
 
-def inbox_groups(actor: Actor, now: datetime, kind: str = "") -> list[Group]:
-    """Items in rank: unknown first, then high risk, then what runs out soon, then held runs, then the rest by how grave it is. `kind` keeps one kind."""
-    calls = list(unknown_calls(actor)[:KIND_LIMIT]) if kind in ("", "unknown") else []
-    raised = list(open_flags(actor)[:KIND_LIMIT]) if kind in ("", "flags") else []
-    asked = list(open_waits(actor)[:KIND_LIMIT]) if kind in ("", "approvals") else []
+def inbox_groups(actor: Actor, now: datetime, kind: str = "", whose: Whose = Whose.ALL) -> list[Group]:
+    """Items in rank: unknown first, then high risk, then what runs out soon, then held runs, then the rest by how grave it
+    is. `kind` keeps one kind; one's own are waits only, since nothing else is taken or given.
+    """
+    others = whose != Whose.MINE
+    calls = list(unknown_calls(actor)[:KIND_LIMIT]) if others and kind in ("", "unknown") else []
+    raised = list(open_flags(actor)[:KIND_LIMIT]) if others and kind in ("", "flags") else []
+    asked = list(open_waits(actor, whose)[:KIND_LIMIT]) if kind in ("", "approvals") else []
     about = [*calls, *(flag.tool_call for flag in raised), *(wait.tool_call for wait in asked)]
     made = publications_of(call.id for call in about)
     unknown = [_unknown_item(call, call_title(call, made.get(call.id))) for call in calls]
     flags = [_flag_item(flag, call_title(flag.tool_call, made.get(flag.tool_call_id))) for flag in raised]
     waits = [_wait_item(wait, call_title(wait.tool_call, made.get(wait.tool_call_id))) for wait in asked]
-    held = [_held_item(run) for run in held_runs(actor)[:KIND_LIMIT]] if kind in ("", "held") else []
+    held = [_held_item(run) for run in held_runs(actor)[:KIND_LIMIT]] if others and kind in ("", "held") else []
     waits.sort(key=lambda item: (item.deadline or now, -item.weight))
     grave = [item for item in waits if item.risk == Risk.HIGH]
     rest = [item for item in waits if item.risk != Risk.HIGH]

@@ -1,6 +1,6 @@
 """The pages of the inbox: the list with its preview, and the count in the top bar."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from accounts.states import Actor, Permission
 from approvals.selectors import access_wait
 from approvals.states import can_decide
 from console.pages.arguments import ArgumentRow, argument_rows
+from console.pages.inbox.filter import KINDS, WHOSE, Filter, filter_of
 from console.pages.inbox.items import Counts, inbox_counts, inbox_groups
 from console.pages.room import page, respond
 from console.pages.titles import call_question, call_title, publications_of
@@ -20,13 +21,6 @@ from receipts.models import Attempt
 from receipts.selectors import access_call, access_contradiction, call_arguments
 from runs.selectors import access_run, database_now
 
-KINDS = {
-    "": ("All", "", ""),
-    "approvals": ("Approvals", "caution", "caution"),
-    "flags": ("Said otherwise", "unknown", "unknown"),
-    "unknown": ("Unknown calls", "unknown", "unknown"),
-    "held": ("Held runs", "stop", "held"),
-}
 PANELS = {"inbox-list": "pages/inbox/list.html", "inbox-item": "pages/inbox/item.html"}
 
 
@@ -42,21 +36,23 @@ class Tab:
 
 @page
 def inbox(request: HttpRequest, actor: Actor) -> HttpResponseBase:
-    """GET /inbox/: `?kind=` keeps one kind, `?item=` looks at one item. Its panels are the list and the preview."""
-    kind = request.GET.get("kind", "")
-    kind = kind if kind in KINDS else ""
+    """GET /inbox/: `?kind=` keeps one kind, `?whose=` one's own or what nobody looks at, `?item=` looks at one item. Its
+    panels are the list and the preview.
+    """
+    chosen = filter_of(request.GET)
     now = database_now()
-    groups = inbox_groups(actor, now, kind)
+    groups = inbox_groups(actor, now, chosen.kind, chosen.whose)
     items = [item for group in groups for item in group.items]
     asked = request.GET.get("item", "")
     current = next((item for item in items if item.key == asked), None)
     looked_at = asked or (items[0].key if items else "")
     context: dict[str, Any] = {
         "groups": groups,
-        "counts": (counts := inbox_counts(actor)),
-        "tabs": _tabs(counts, kind),
-        "kind": kind,
-        "list_url": reverse("inbox") + (f"?kind={kind}" if kind else ""),
+        "counts": (counts := inbox_counts(actor, chosen.whose)),
+        "tabs": _tabs(counts, chosen),
+        "whose": [(words, replace(chosen, whose=one).url, one == chosen.whose) for one, words in WHOSE.items()],
+        "chosen": chosen,
+        "list_url": chosen.url,
         "current_key": looked_at,
         "place": items.index(current) + 1 if current else (1 if items and not asked else 0),
         "shown": len(items),
@@ -71,10 +67,10 @@ def inbox_count(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     return respond(request, actor, "components/inbox_count.html", {})
 
 
-def _tabs(counts: Counts, kind: str) -> list[Tab]:
+def _tabs(counts: Counts, chosen: Filter) -> list[Tab]:
     numbers = {"": counts.total} | vars(counts)
     return [
-        Tab(word, lamp, icon, numbers[key], reverse("inbox") + (f"?kind={key}" if key else ""), key == kind)
+        Tab(word, lamp, icon, numbers[key], replace(chosen, kind=key).url, key == chosen.kind)
         for key, (word, lamp, icon) in KINDS.items()
     ]
 
