@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.txt
 
 .DEFAULT_GOAL := run
-.PHONY: run test test-engine test-console test-browser test-contract test-matrix check screenshots install install-dev lock bench bench-peers bench-decisions
+.PHONY: run test test-engine test-console test-browser test-contract test-matrix check screenshots install install-dev lock bench bench-pages bench-peers bench-decisions
 
 run: install
 	@$(BIN)/python manage.py up $(UP_ARGS)
@@ -55,6 +55,11 @@ bench: install-dev
 
 bench-decisions: install-dev
 	@$(BIN)/python -m bench.decisions
+
+# What each page costs at 200,000 runs and 2 million receipts. PAGES_ARGS="--only inbox" shows the slowest statements.
+PAGES_ARGS ?=
+bench-pages: install-dev
+	@$(BIN)/python -m bench.pages $(PAGES_ARGS)
 
 bench-peers: install-dev
 	@if ! cmp -s bench/requirements-peers.txt $(PEERS)/installed.txt; then \

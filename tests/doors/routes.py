@@ -243,6 +243,7 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("watch",): INSTALLATION,
     ("idempotency_key",): INSTALLATION,
     ("tour",): INSTALLATION,
+    ("seed_load",): INSTALLATION,
     ("endpoints", "list"): Verb(""),
     ("endpoints", "told"): Verb(""),
     ("endpoints", "add"): Verb(
