@@ -69,9 +69,11 @@ bench-peers: install-dev
 	fi
 	@$(BIN)/python -m bench.peers --python $(PEERS)/bin/python
 
-# The pictures of the documentation, taken anew from real processes.
+# The pictures of the documentation, taken anew from real processes; and every page in both themes at three widths, to be
+# looked at, in var/screenshots. LOOKS="run- stop": of these only the pages whose names begin so.
+screenshots: export LOOKS ?=
 screenshots: install-dev
-	$(BIN)/python -m pytest tests/journey/screenshots.py
+	$(BIN)/python -m pytest tests/journey/screenshots.py tests/pages/looks/screenshots.py
 
 # What production would set, for `check --deploy`. Nothing connects to these addresses.
 SAMPLE_KEY = $$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(48))')

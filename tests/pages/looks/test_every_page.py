@@ -1,0 +1,82 @@
+"""Every page, in a real browser: usable without good eyes, no wider than its window, and light."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.journey.inspection import ASK_AXE, AXE, COLOUR_ONLY, EVERY_RULE
+from tests.pages.looks.conftest import Furnished, Signed
+from tests.pages.looks.places import Place
+
+pytestmark = [pytest.mark.browser, pytest.mark.process]
+
+# px. 720 is what a page at 200 % of 1440 has, 360 a small phone, 320 the narrowest that WCAG 2.2 asks for.
+WIDTHS = (1440, 1024, 720, 390, 360, 320)
+# The elements that stick out, if the page can be scrolled to them.
+WIDE = """() => document.documentElement.scrollWidth > innerWidth
+    ? [...document.querySelectorAll("body *")].filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
+        .slice(0, 3).map((one) => `${one.tagName}.${one.getAttribute("class") || ""}`) : []"""
+
+
+@dataclass
+class Found:
+    """By the name of a page."""
+
+    by_axe: dict[str, list[str]] = field(default_factory=dict)
+    too_wide: dict[str, list[str]] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="module")
+def walk(furnished: Furnished, site: str, signed: Signed) -> Found:
+    """What is wrong with which page: by axe in both themes, and by its width."""
+    found, routes = Found(), set[str]()
+    for place, page in opened(furnished, site, signed):
+        wrong = ask_axe(page, dark=place.route not in routes)
+        wide = too_wide(page)
+        routes.add(place.route)
+        if wrong:
+            found.by_axe[place.name] = wrong
+        if wide:
+            found.too_wide[place.name] = wide
+    return found
+
+
+def ask_axe(page: Page, *, dark: bool) -> list[str]:
+    """What axe finds; in the dark theme only colours can be wrong that are right in the other one."""
+    page.evaluate(AXE)
+    wrong: list[str] = page.evaluate(ASK_AXE, EVERY_RULE)
+    if dark:
+        page.emulate_media(color_scheme="dark")
+        wrong += [f"dark: {one}" for one in page.evaluate(ASK_AXE, COLOUR_ONLY)]
+        page.emulate_media(color_scheme="light")
+    return wrong
+
+
+def too_wide(page: Page) -> list[str]:
+    wrong = []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        wrong += [f"{width} px: {one}" for one in page.evaluate(WIDE)]
+    page.set_viewport_size({"width": 1440, "height": 900})
+    return wrong
+
+
+def test_axe_finds_nothing_on_any_page_in_either_theme(walk: Found) -> None:
+    assert walk.by_axe == {}
+
+
+def test_no_page_scrolls_sideways_at_any_width(walk: Found) -> None:
+    assert walk.too_wide == {}
+
+
+def opened(furnished: Furnished, site: str, signed: Signed) -> Iterator[tuple[Place, Page]]:
+    """Each place with a page that shows it."""
+    pages: dict[str, Page] = {}
+    for place in furnished.places:
+        if place.who not in pages:
+            context = signed(place.who, viewport={"width": 1440, "height": 900}, color_scheme="light")
+            pages[place.who] = context.new_page()
+        pages[place.who].goto(site + place.path.removeprefix("/"))
+        yield place, pages[place.who]
