@@ -37,7 +37,7 @@ from approvals.states import DecisionVerdict, WaitStatus
 from checkpoints.envelope import secret_in
 from checkpoints.errors import Unreadable
 from checkpoints.models import Checkpoint, Commitment
-from checkpoints.selectors import checkpoint_of, commitments_in, verified_body, withdrawn_commitment, withdrawn_of
+from checkpoints.selectors import commitments_in, verified_body, withdrawn_commitment, withdrawn_of
 from receipts.models import ToolCall
 from receipts.selectors import call_arguments
 from runs.canonical import NotCanonical, check, digest
@@ -70,7 +70,7 @@ class Locked:
     now: datetime
     votes: list[Vote]
     policy: str
-    checkpoint: Checkpoint
+    checkpoint: Checkpoint | None
     withdrawn: Commitment | None
 
     @property
@@ -84,7 +84,7 @@ def wait_locked(run: Run, wait_id: Any) -> Locked:
     found = gather(WAIT_LOCK, {"run": run.id, "tenant": run.tenant_id, "wait": wait_id})
     (wait,) = stored(Wait, found["locked_wait"])
     (wait.tool_call,) = stored(ToolCall, found["its_call"])
-    (checkpoint,) = stored(Checkpoint, found["its_revision"])
+    checkpoint = next(iter(stored(Checkpoint, found["its_revision"])), None)
     ((self_approval, now),) = found["its_tenant"]
     number = found["governing"][0][0] if found["governing"] else policy_number_kept(run.tenant_id)
     votes = stored(Vote, found["standing_votes"])
@@ -96,7 +96,7 @@ def wait_found(wait: Wait) -> Locked:
     """The same without a lock, for a page that says beforehand what would be refused. The service decides again."""
     tenant = Tenant.objects.get(id=wait.tenant_id)
     now = fetch("SELECT clock_timestamp()", {})[0][0]
-    checkpoint = checkpoint_of(run_id=wait.run_id, revision=wait.checkpoint_revision)
+    checkpoint = Checkpoint.objects.filter(run_id=wait.run_id, revision=wait.checkpoint_revision).first()
     withdrawn = withdrawn_commitment(wait.run_id)
     return Locked(
         wait.run, wait, tenant.self_approval, now, votes_of(wait.id), wait.policy_version, checkpoint, withdrawn
@@ -191,13 +191,22 @@ def _seen_is_bound(locked: Locked, seen: Seen) -> Refused | None:
         return StaleRevision({"seen_revision": seen.revision, "revision": wait.checkpoint_revision})
     if seen.digest != wait.checkpoint_digest:
         return CheckpointDiffers({"seen_revision": seen.revision, "revision": wait.checkpoint_revision})
+    found = _found_changed(locked)
+    if found:
+        return CheckpointChanged({"revision": wait.checkpoint_revision, "found": found})
+    bound = seen.args_digest == wait.args_digest == wait.tool_call.args_digest
+    return None if bound and arguments_intact(wait.tool_call) else ArgsChanged()
+
+
+def _found_changed(locked: Locked) -> str:
+    """What is wrong with the stored revision that a wait is bound to; empty if it is there as it was saved."""
+    if locked.checkpoint is None:
+        return "it is not stored any more"
     try:
         verified_body(locked.checkpoint)
     except Unreadable as error:
-        return CheckpointChanged({"revision": wait.checkpoint_revision, "found": error.found})
-    if seen.args_digest != wait.args_digest or not arguments_intact(wait.tool_call):
-        return ArgsChanged()
-    return None
+        return error.found
+    return "" if locked.checkpoint.digest == locked.wait.checkpoint_digest else "it has another digest"
 
 
 def _ground_holds(gone: Commitment | None) -> Refused | None:

@@ -24,7 +24,10 @@ class Stored:
 
     plain: bytes
     digest: str
-    intact: bool
+
+    @cached_property
+    def intact(self) -> bool:
+        return digest(self.plain) == self.digest
 
     @cached_property
     def rows(self) -> list[ArgumentRow]:
@@ -73,18 +76,24 @@ def _brief(value: dict[str, Any]) -> list[tuple[SafeString, SafeString]]:
 
 
 def stored_arguments(call: ToolCall) -> Stored | None:
-    """The arguments of a call. None when the store's bytes were changed and can't be opened any more."""
+    """The arguments of a call. None when the store's bytes were changed so that they can't be opened or read any more."""
     try:
-        plain = call_arguments(call)
+        return _readable(Stored(call_arguments(call), call.args_digest))
     except BodyChanged:
         return None
-    return Stored(plain, call.args_digest, digest(plain) == call.args_digest)
 
 
 def stored_result(result: Result) -> Stored | None:
-    """A result. None when the store's bytes were changed and can't be opened any more."""
+    """A result. None when the store's bytes were changed so that they can't be opened or read any more."""
     try:
-        plain = result_bytes(result)
+        return _readable(Stored(result_bytes(result), result.digest))
     except BodyChanged:
         return None
-    return Stored(plain, result.digest, digest(plain) == result.digest)
+
+
+def _readable(stored: Stored) -> Stored | None:
+    """What is stored, unless it is not what was recorded and no JSON object either."""
+    try:
+        return stored if stored.intact or isinstance(json.loads(stored.plain), dict) else None
+    except (ValueError, RecursionError):
+        return None

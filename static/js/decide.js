@@ -3,7 +3,8 @@
 // A gate with data-gate-when="id" counts only while the control with that id is chosen. A gate outside the form names it
 // with data-gate-for; one that will not open again says so with data-gate-over; one with data-gate-in opens so many seconds
 // after the page came. The button marked data-gated stays off,
-// and [data-gate-why] says what is missing, until all are open. The server checks the same again.
+// and [data-gate-why] says what is missing, until all are open. The server checks the same again. A form is sent once: a second
+// click, or a key beside it, does nothing until the page is shown again.
 (() => {
   function isOpen(gate) {
     const when = gate.dataset.gateWhen;
@@ -57,4 +58,14 @@
     for (const gate of document.querySelectorAll("[data-gate-in]")) setTimeout(checkAll, gate.dataset.gateIn * 1000);
   });
   document.addEventListener("htmx:afterSwap", checkAll);
+
+  const sent = new WeakSet();
+  window.addEventListener("submit", (event) => {
+    if (event.defaultPrevented || event.target.method !== "post") return;
+    if (sent.has(event.target)) event.preventDefault();
+    sent.add(event.target);
+  });
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) for (const form of document.forms) sent.delete(form);
+  });
 })();

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
-from accounts.models import Tenant
+from accounts.models import AuditEvent, Tenant
 from accounts.services import member_set
 from approvals.models import Vote
 from tests.engine.engine import demand
@@ -17,6 +17,13 @@ from tests.stack import Stack
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
 PASSWORD = "a-long-password"
+# 20 ms apart, then what Ctrl+Enter does.
+TWO_CLICKS_AND_A_KEY = """form => {
+    const button = form.querySelector("button");
+    button.click();
+    setTimeout(() => button.click(), 20);
+    setTimeout(() => { form.requestSubmit(button); setTimeout(window.over, 20); }, 40);
+}"""
 
 
 @pytest.fixture
@@ -135,4 +142,30 @@ def test_without_script_the_server_says_what_is_missing(browser: Browser, site: 
     page.locator("#why-a").fill("Checked.")
     page.get_by_role("button", name="Approve this call").click()
     expect(page.locator("#wait-live .notice")).to_contain_text("ann.moreau approved this call")
+    page.context.close()
+
+
+def test_b20_b21_two_clicks_and_a_key_at_once_are_one_decision_and_what_comes_next_is_not_decided(
+    browser: Browser, site: str
+) -> None:
+    """The form is sent once: while the first answer is on its way, another click and a key do nothing."""
+    run = told("waiting")
+    page = signed_in(browser, site)
+    sent: list[Route] = []
+    over: list[bool] = []
+    page.expose_function("over", lambda: over.append(True))
+    page.route("**/waits/**", lambda route: sent.append(route) if route.request.method == "POST" else route.continue_())
+    page.goto(f"{site}waits/{run.wait.id}/")
+    form = page.locator("#approve-form")
+    form.get_by_role("textbox").first.fill("Read once.")
+    form.evaluate(TWO_CLICKS_AND_A_KEY)
+    while not (sent and over):
+        page.wait_for_timeout(10)
+    sent[-1].continue_()
+    notice = page.locator("#wait-live .notice")
+    expect(notice).to_contain_text("ann.moreau approved this call")
+    expect(notice).not_to_contain_text("not stored")
+    assert len(sent) == 1
+    said = AuditEvent.objects.filter(object_id=str(run.wait.id)).values_list("action", flat=True)
+    assert list(said) == ["wait.decide"]
     page.context.close()

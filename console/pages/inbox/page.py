@@ -12,13 +12,14 @@ from accounts.errors import NotFound
 from accounts.states import Actor, Permission
 from approvals.selectors import access_wait
 from approvals.states import can_decide
-from console.pages.arguments import ArgumentRow, argument_rows
+from console.pages.arguments import ArgumentRow
 from console.pages.inbox.filter import KINDS, WHOSE, Filter, filter_of
 from console.pages.inbox.items import Counts, inbox_counts, inbox_groups
 from console.pages.room import page, respond
+from console.pages.stored import stored_arguments
 from console.pages.titles import call_question, call_title, publications_of
-from receipts.models import Attempt
-from receipts.selectors import access_call, access_contradiction, call_arguments
+from receipts.models import Attempt, ToolCall
+from receipts.selectors import access_call, access_contradiction
 from runs.selectors import access_run, database_now
 
 PANELS = {"inbox-list": "pages/inbox/list.html", "inbox-item": "pages/inbox/item.html"}
@@ -83,7 +84,7 @@ class Preview:
     title: str
     subject: Any
     run: Any
-    rows: list[ArgumentRow]
+    rows: list[ArgumentRow] | None
     odd: list[ArgumentRow]
     attempts: list[Attempt]
     url: str
@@ -102,18 +103,24 @@ def preview_of(actor: Actor, key: str) -> Preview | None:
 
 def _wait_preview(actor: Actor, id: UUID) -> Preview:
     wait = access_wait(actor=actor, id=id)
-    rows = argument_rows(call_arguments(wait.tool_call))
+    rows = _rows_of(wait.tool_call)
     may = can_decide(wait.status) and actor.may(Permission.DECIDE)
-    odd = [row for row in rows if row.odd]
+    odd = [row for row in rows or [] if row.odd]
     title = call_title(wait.tool_call, publications_of([wait.tool_call_id]).get(wait.tool_call_id))
     return Preview("wait", title, wait, wait.run, rows, odd, [], reverse("wait", args=[id]), may)
 
 
+def _rows_of(call: ToolCall) -> list[ArgumentRow] | None:
+    """The arguments; None when they are not the ones that were recorded any more."""
+    stored = stored_arguments(call)
+    return stored.rows if stored is not None and stored.intact else None
+
+
 def _call_preview(actor: Actor, id: UUID) -> Preview:
     call = access_call(actor=actor, id=id)
-    rows = argument_rows(call_arguments(call))
+    rows = _rows_of(call)
     attempts = list(Attempt.objects.filter(tool_call=call).order_by("attempt_no"))
-    odd = [row for row in rows if row.odd]
+    odd = [row for row in rows or [] if row.odd]
     title = call_question(call, publications_of([call.id]).get(call.id))
     may = actor.may(Permission.RECONCILE)
     return Preview("call", title, call, call.run, rows, odd, attempts, reverse("call", args=[id]), may)
