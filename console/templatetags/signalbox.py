@@ -83,10 +83,14 @@ def swap_link(url: str, panel_id: str, trigger: str = "click") -> SafeString:
     return format_html(attributes, url, panel_id, trigger)
 
 
-@register.simple_tag(takes_context=True)
-def event_link(context: Context, look: Any, key: str, trigger: str = "click") -> SafeString:
-    """A link of the run page that looks at another event and keeps the rest of the URL."""
-    return swap_link(context["request"].path + look.query(event=key), "run-live", trigger)
+@register.simple_tag
+def event_link(look: Any, key: str, trigger: str = "") -> SafeString:
+    """A link of the run page that looks at another event and keeps the rest of the URL.
+
+    What it swaps, and how, is inherited from the element around it, so that a long list of them weighs little.
+    """
+    waits = format_html(' hx-trigger="{}"', trigger) if trigger else ""
+    return format_html('href="{0}" hx-get="{0}"{1}', look.url(at=key), waits)
 
 
 # ── signs ────────────────────────────────────────────────────────────────────

@@ -195,29 +195,19 @@
   document.addEventListener("submit", (event) => {
     if (root.hasAttribute("data-off") && event.target.method === "post") event.preventDefault();
   }, true);
-  document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-freeze]");
-    if (!button) return;
-    const freeze = button.dataset.freeze === "on";
-    const waited = frozen;
-    frozen = freeze ? frozen ?? 0 : null;
-    document.querySelectorAll("[data-freeze]").forEach((one) => {
-      one.setAttribute("aria-pressed", String((one.dataset.freeze === "on") === freeze));
-    });
-    if (!freeze && waited) askAll();
+  // A panel marked data-frozen shows what was; it asks for nothing until it follows again.
+  function thaw() {
+    const held = Boolean(document.querySelector("[data-frozen]"));
+    if (held !== (frozen !== null)) frozen = held ? 0 : null;
     show();
-  });
-  // A panel that was swapped brings its buttons as the server draws them.
-  document.addEventListener("htmx:afterSwap", () => {
-    document.querySelectorAll("[data-freeze]").forEach((one) => {
-      one.setAttribute("aria-pressed", String((one.dataset.freeze === "on") === (frozen !== null)));
-    });
-  });
+  }
+  document.addEventListener("htmx:afterSwap", thaw);
   window.addEventListener("offline", () => setOffline(true));
   window.addEventListener("online", () => { askAll(); connect(); });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) connect(); });
   document.addEventListener("DOMContentLoaded", () => {
     if (!document.querySelector("[data-live-state]")) return;
+    thaw();
     connect();
     show();
     setInterval(() => { if (!ended && !document.hidden) beat(); }, POLL);

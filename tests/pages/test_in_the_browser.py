@@ -122,25 +122,26 @@ def test_frozen_pages_count_what_waits(page: Page, stack: Stack, tenant: Tenant)
     told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
     opened(page, stack, f"runs/{told.run.id}/")
     page.keyboard.press("f")
+    expect(page.locator("[data-frozen]")).to_be_attached()
     told.status("QUEUED")
     hint(told.run)
     state = page.locator("[data-live-state]")
     expect(state).to_contain_text("wait")
     expect(page.locator(".head .chip")).to_have_text("WAITING")
-    page.get_by_role("button", name="Follow").click()
+    page.get_by_role("link", name="Follow").click()
     expect(page.locator(".head .chip")).to_have_text("QUEUED")
     expect(state).to_contain_text("Live")
 
 
 def test_events_open_beside_the_axis_with_their_url(page: Page, stack: Stack, tenant: Tenant) -> None:
     told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
-    opened(page, stack, f"runs/{told.run.id}/?event=rev-3")
+    opened(page, stack, f"runs/{told.run.id}/?at=rev:3")
     page.keyboard.press("l")
     expect(page.locator(".aside h2")).not_to_contain_text("Revision 3")
     page.keyboard.press("h")
     expect(page.locator(".aside h2")).to_contain_text("Revision 3 saved")
-    assert "event=rev-3" in page.url
-    page.locator(".plot a[href*='event=rev-1']").first.dispatch_event("click")
+    assert "at=rev:3" in page.url
+    page.locator(".plot a[href*='at=rev:1']").first.dispatch_event("click")
     expect(page.locator(".aside h2")).to_contain_text("Revision 1 saved")
 
 
@@ -209,3 +210,21 @@ def test_a_refused_upload_keeps_the_chosen_files(page: Page, stack: Stack, tenan
     assert page.evaluate("document.getElementById('file-b').files.length") == 1
     assert page.input_value("#goal") == "My goal."
     assert not Run.objects.exists()
+
+
+def test_the_axis_is_moved_along_by_keyboard_and_closing_goes_back(page: Page, stack: Stack, tenant: Tenant) -> None:
+    told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
+    opened(page, stack, f"runs/{told.run.id}/")
+    newest = page.locator(".aside h2").inner_text()
+    page.locator("[data-axis]").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".aside h2")).not_to_have_text(newest)
+    assert "at=" in page.url
+    page.keyboard.press("Escape")
+    expect(page.locator(".aside h2")).to_have_text(newest)
+    assert "at=" not in page.url
+    page.locator(".plot a[href*='at=rev:1']").first.dispatch_event("click")
+    expect(page.locator(".aside h2")).to_contain_text("Revision 1 saved")
+    page.get_by_role("link", name="Close").click()
+    expect(page.locator(".aside h2")).to_have_text(newest)
+    assert page.url.endswith(f"{told.run.id}/")

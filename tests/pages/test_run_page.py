@@ -1,23 +1,33 @@
 """The run page: one axis and one list of the same events, live, bounded, and inert against what agents write."""
 
+import gzip
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
 from datetime import timedelta
+from html import unescape
 from itertools import combinations
 from typing import Any
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from accounts.keys import new_id
 from checkpoints.models import SaveAttempt
-from runs.models import ControlRequest, Refusal, Run
+from console.pages.run.look import BEGINNING
+from console.pages.run.window import SIZE
+from receipts.models import Attempt, ToolCall
+from runs.models import ControlRequest, Refusal, Run, RunTransition
 from tests.pages import story
 from tests.pages.conftest import Member
 from tests.pages.rows import Story
 
-QUERIES = 26
+QUERIES = 29
 
 
 def told(mo: Member, tell: Callable[..., Any], **how: Any) -> Run:
@@ -77,7 +87,7 @@ def test_a_save_whose_acknowledgement_was_lost_says_what_was_found(mo: Member, s
     if status != "UNKNOWN":
         SaveAttempt.objects.update(status=status, resolved_at=timezone.now(), resolved_fence=2)
     assert says in mo.get(f"/runs/{run.id}/")
-    assert str(save_id)[:8] in mo.get(f"/runs/{run.id}/?event=save-{save_id}")
+    assert str(save_id)[:8] in mo.get(f"/runs/{run.id}/?at=save:{save_id}")
 
 
 def test_a_held_run_leads_to_what_helps(mo: Member) -> None:
@@ -93,7 +103,7 @@ def test_a_waiting_run_leads_to_the_decision(mo: Member) -> None:
 
 def test_an_event_has_a_stable_url(mo: Member) -> None:
     run = told(mo, story.waiting)
-    html = mo.get(f"/runs/{run.id}/?event=rev-3")
+    html = mo.get(f"/runs/{run.id}/?at=rev:3")
     assert "Revision 3 saved, awaiting tool result</bdi></h2>" in html
     assert f'href="/runs/{run.id}/checkpoints/3/"' in html
 
@@ -120,12 +130,140 @@ def test_events_come_in_windows(mo: Member) -> None:
         at = timezone.now() - timedelta(seconds=250 - number)
         Refusal.objects.create(tenant=mo.tenant, run=run, kind="STALE_FENCE", fence=number, at=at)
     html = mo.get(f"/runs/{run.id}/")
-    assert html.count("data-row") - html.count("data-row-link") == 200
-    older = re.search(r'href="(\?before=[^"]+)">Earlier events', html)
-    assert older
-    earlier = mo.get(f"/runs/{run.id}/{older[1]}".replace("&amp;", "&"))
-    assert "Run admitted" in earlier
-    assert "Newest</a>" in earlier
+    assert html.count("data-row") - html.count("data-row-link") == SIZE
+    oldest = mo.get(f"/runs/{run.id}/{led(html, 'Oldest')}")
+    assert "Run admitted" in oldest and "Newest</a>" in oldest and "Earlier events" not in oldest
+
+
+def led(html: str, words: str) -> str:
+    """Where the button of a window leads, empty if there is none."""
+    found = re.search(rf'href="([^"]+)"(?: rel="\w+")?>(?:<svg[^>]*><use[^>]*></svg>)?{words}<', html)
+    return unescape(found[1]) if found else ""
+
+
+def keys(mo: Member, run: Run, query: str) -> list[str]:
+    """The events that a page lists, the oldest first."""
+    return [event.key for event in mo.client.get(f"/runs/{run.id}/{query}").context["events"]][::-1]
+
+
+def test_turning_pages_neither_skips_nor_repeats_an_event(mo: Member) -> None:
+    """Most things happen at one instant, in several tables, and new ones come in meanwhile."""
+    run = told(mo, story.waiting)
+    at = timezone.now() - timedelta(seconds=90)
+    many = [Refusal(tenant=mo.tenant, run=run, kind="STALE_FENCE", at=at) for _ in range(130)]
+    Refusal.objects.bulk_create(many)
+    RunTransition.objects.bulk_create(
+        RunTransition(run=run, from_status="WAITING", to_status="QUEUED", cause="DECISION", actor="person:mo", at=at)
+        for _ in range(70)
+    )
+    html, backward = mo.get(f"/runs/{run.id}/?size=25"), [keys(mo, run, "?size=25")]
+    while earlier := led(html, "Earlier events"):
+        Refusal.objects.create(tenant=mo.tenant, run=run, kind="STALE_FENCE", at=timezone.now())
+        html = mo.get(f"/runs/{run.id}/{earlier}")
+        backward.insert(0, keys(mo, run, earlier))
+    listed = [key for window in backward for key in window]
+    assert len(listed) == len(set(listed)) > 200
+    forward: list[str] = []
+    query = led(html, "Oldest") or "?size=25&after=1970-01-01T00:00:00.000000Z~0~"
+    while query:
+        forward += [key for key in keys(mo, run, query) if key not in set(forward)]
+        query = led(mo.get(f"/runs/{run.id}/{query}"), "Later events")
+    assert forward[: len(listed)] == listed
+
+
+def test_an_event_far_back_opens_in_the_window_around_it(mo: Member) -> None:
+    run = told(mo, story.waiting)
+    call = ToolCall.objects.get(run=run, step_name="read_disclosure/b")
+    Refusal.objects.bulk_create(
+        Refusal(tenant=mo.tenant, run=run, kind="STALE_FENCE", at=timezone.now()) for _ in range(300)
+    )
+    html = mo.get(f"/runs/{run.id}/?at=call:{call.id}")
+    assert "read_disclosure/b, attempt 2: answered</bdi></h2>" in html
+    assert "Frozen" in html and "data-frozen" in html
+    assert "read_disclosure/b, attempt 1: no answer</bdi></h2>" in mo.get(f"/runs/{run.id}/?at=call:{call.id}:1")
+
+
+@pytest.mark.parametrize(
+    "asked", ["call:nonsense", "rev:999999999999", "rev:", "nothing:1", "move:-1", "\x00", "rev:x:y"]
+)
+def test_a_name_that_no_event_has_is_said(mo: Member, asked: str) -> None:
+    run = told(mo, story.waiting)
+    assert "No event of this run has that name." in mo.get(f"/runs/{run.id}/?{urlencode({'at': asked})}")
+
+
+def test_zoom_follow_and_freeze_are_links(mo: Member) -> None:
+    run = told(mo, story.waiting)
+    following = mo.get(f"/runs/{run.id}/?at=rev:3")
+    assert "size=50&amp;at=" not in following and 'href="?at=rev:3&amp;size=25"' not in following
+    frozen = re.search(r'href="(\?at=rev:3&amp;upto=[^"]+)"[^>]*data-key="f"', following)
+    assert frozen
+    before = keys(mo, run, unescape(frozen[1]))
+    Refusal.objects.create(tenant=mo.tenant, run=run, kind="STALE_FENCE", at=timezone.now())
+    assert keys(mo, run, unescape(frozen[1])) == before
+    assert len(keys(mo, run, "")) == len(before) + 1
+    assert len(keys(mo, run, "?size=25")) == min(25, len(before) + 1)
+    assert len(keys(mo, run, "?size=7")) == len(before) + 1
+
+
+def ten_thousand(mo: Member) -> Run:
+    """A run with more than 10,000 events, most of them attempts, in bursts with pauses between them."""
+    run = told(mo, story.waiting)
+    one = ToolCall.objects.filter(run=run, status="SUCCEEDED").order_by("ordinal").first()
+    assert one is not None
+    start = timezone.now() - timedelta(hours=30)
+    calls = []
+    for number in range(5000):
+        call = copy(one)
+        call.pk, call.ordinal = new_id(), 1000 + number
+        call.idempotency_key, call.intent_key = f"{number:064x}", f"{number:064x}"
+        call.step_name = f"read_disclosure/{number}"
+        calls.append(call)
+    with triggers_off():
+        ToolCall.objects.bulk_create(calls, batch_size=1000)
+        Attempt.objects.bulk_create(
+            Attempt(
+                tool_call=call,
+                attempt_no=1,
+                fence=1,
+                dispatched_at=start + timedelta(seconds=number * 20),
+                finished_at=start + timedelta(seconds=number * 20 + 3),
+                outcome="OK",
+                authorised_by="policy:builtin-1",
+            )
+            for number, call in enumerate(calls)
+        )
+    Refusal.objects.bulk_create(
+        Refusal(tenant=mo.tenant, run=run, kind="STALE_FENCE", at=start + timedelta(seconds=number * 20))
+        for number in range(5000)
+    )
+    return run
+
+
+@contextmanager
+def triggers_off() -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SET session_replication_role = origin")
+
+
+def test_ten_thousand_events_are_never_all_in_the_page(
+    mo: Member, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    run = ten_thousand(mo)
+    for query in ("", "?size=200", f"?size=200&after={BEGINNING}", "?at=refusal:1", "?fold=0"):
+        with django_assert_max_num_queries(QUERIES):
+            html = mo.get(f"/runs/{run.id}/{query}")
+        assert len(gzip.compress(html.encode())) < 60_000, query
+        assert html.count("data-row") - html.count("data-row-link") <= 200
+        assert re.search(r" of 10,0\d\d event", html), query
+    shown = mo.client.get(f"/runs/{run.id}/").context["picture"]
+    assert sum(bar.count for bar in shown.bars) == shown.whole.total
+    middle = shown.bars[len(shown.bars) // 2]
+    assert keys(mo, run, middle.url)[-1].startswith(("call:", "refusal:"))
 
 
 def test_what_agents_and_files_say_stays_text(mo: Member) -> None:
@@ -153,10 +291,10 @@ def test_acts_follow_roles_and_states(mo: Member, viewer: Member) -> None:
     assert "Stop adopted" in stopping
 
 
-def test_a_time_that_cannot_be_read_asks_for_the_newest(mo: Member) -> None:
+def test_a_place_that_cannot_be_read_asks_for_the_newest(mo: Member) -> None:
     run = told(mo, story.waiting)
-    for bad in ("2026-13-45T99:00:00Z", "yesterday", "2026-08-06T00:00:00"):
-        assert "Run admitted" in mo.get(f"/runs/{run.id}/?before={bad}")
+    for bad in ("2026-13-45T99:00:00.000000Z~0~", "yesterday", "2026-08-06T00:00:00.000000Z~x~", "~~"):
+        assert "Run admitted" in mo.get(f"/runs/{run.id}/?upto={bad}&after={bad}")
 
 
 @pytest.mark.parametrize("tell", [story.waiting, story.sending, story.unknown, story.stopping, story.completed])

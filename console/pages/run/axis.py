@@ -1,6 +1,7 @@
 """The time axis: events and a scale turned into bars, marks and labels for one SVG. x in percent, y in px. Pure."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,15 +10,19 @@ from itertools import pairwise
 from console.pages.run.events import Event, Tenure, attempt_name
 from console.pages.run.rows import RunRows
 from console.pages.run.scale import Scale, scale_of
-from console.pages.run.shapes import CHAR, Bar, Label, Lane, Mark, Station
+from console.pages.run.shapes import LONGEST, Bar, Label, Lane, Mark, Station, fitted, width_of
+from console.pages.run.window import Window
 from console.pages.times import span
 from console.pages.words import PHASE
+from runs.models import RunTransition
 
 NEAR = 3.2  # stations and marks nearer than this are drawn as one
 TRACK = 22
 MAX_TRACKS = 8
 CLOCK = 7.0  # percent that a time of day takes over the axis, and half of what the length of a fold takes
 FOLD_LABEL = 2.4
+HALF_SIGN = 1.0  # percent of the narrowest plot
+SAID = 6  # things that the title of one sign names
 
 
 @dataclass(frozen=True)
@@ -64,20 +69,29 @@ HEADER = 36
 
 
 def run_axis(
-    rows: RunRows, events: Sequence[Event], tenures: Sequence[Tenure], now: datetime, *, picked: str, fold: bool
+    rows: RunRows,
+    window: Window,
+    tenures: Sequence[Tenure],
+    now: datetime,
+    *,
+    picked: str,
+    fold: bool,
+    follows: bool,
 ) -> Axis:
-    """The axis of a window of events. `now` closes what is still going on; an ended run closes at its last event."""
-    live = rows.before is None and rows.run.ended_at is None
+    """The axis of a window. `now` closes what is still going on; where nothing new comes, the last event closes it."""
+    events = window.events
+    live = follows and rows.run.ended_at is None
     end = now if live else max((e.until or e.at for e in events), default=now)
-    scale = _scale(rows, events, end, live, fold)
-    draw = Drawing(scale, end, live, picked)
+    scale = _scale(events, end, live, fold)
+    draw = Drawing(scale, end, live, picked, goes_on=live or window.later)
+    drawn = [*window.carried, *events]
     lanes = [
-        draw.status(events),
+        draw.status(window.moves),
         draw.lease(tenures, events),
         draw.checkpoints(rows, events),
-        draw.attempts(events, "Model call", "Model calls", ""),
-        draw.attempts(events, "Tool call", "Tool calls", "one bar an attempt"),
-        draw.waits(events),
+        draw.attempts(drawn, "Model call", "Model calls", ""),
+        draw.attempts(drawn, "Tool call", "Tool calls", "one bar an attempt"),
+        draw.waits(drawn),
         draw.moments(events, {"Report"}, "Reports"),
         draw.moments(events, {"Control", "Verdict"}, "Control"),
     ]
@@ -89,7 +103,7 @@ def run_axis(
     return Axis(scale, lanes, height, scale.x(end) if live else None, scale.x(chosen.at) if chosen else None)
 
 
-def _scale(rows: RunRows, events: Sequence[Event], end: datetime, live: bool, fold: bool) -> Scale:
+def _scale(events: Sequence[Event], end: datetime, live: bool, fold: bool) -> Scale:
     moments = [e.at for e in events] + [e.until for e in events if e.until] + ([end] if live else [])
     start = min(moments, default=end)
     busy = [(e.at, e.until or end) for e in events if e.kind in ("Tool call", "Model call")]
@@ -99,8 +113,8 @@ def _scale(rows: RunRows, events: Sequence[Event], end: datetime, live: bool, fo
 class Drawing:
     """Draws the lanes of one axis."""
 
-    def __init__(self, scale: Scale, end: datetime, live: bool, picked: str) -> None:
-        self.scale, self.end, self.live, self.picked = scale, end, live, picked
+    def __init__(self, scale: Scale, end: datetime, live: bool, picked: str, *, goes_on: bool) -> None:
+        self.scale, self.end, self.live, self.picked, self.goes_on = scale, end, live, picked, goes_on
 
     def _bar(self, event: Event, y: float, height: float, shape: str) -> Bar:
         x, width = self.reach(event.at, event.until)
@@ -111,13 +125,14 @@ class Drawing:
         x = self.scale.x(start)
         return x, round(max(0.3, self.scale.x(min(end or self.end, self.end)) - x), 2)
 
-    def status(self, events: Sequence[Event]) -> Lane:
+    def status(self, moves: Sequence[RunTransition]) -> Lane:
         lane = Lane("Status", "", 36)
-        moves = [event.subject for event in events if event.kind in ("Status", "Lease")]
         labels: list[tuple[float, Label]] = []
         for move, after in zip(moves, [*moves[1:], None], strict=False):
             going = after is None and self.live
-            until = after.at if after else (self.end if self.live else move.at)
+            until = after.at if after else (self.end if self.goes_on else move.at)
+            if until < self.scale.start:
+                continue
             x, width = self.reach(move.at, until)
             words = move.to_status.capitalize() + (f", {span(until - move.at)}" if until > move.at else "")
             shapes = _STATUS_SHAPES if going else _PAST_SHAPES
@@ -135,7 +150,7 @@ class Drawing:
             x, width = self.reach(max(tenure.start, self.scale.start), tenure.end)
             words = f"{tenure.owner}, fence {tenure.fence}"
             lane.bars.append(Bar(x, width, 8, 13, "bar--light bar", words))
-            room = [w for w in (words, f"fence {tenure.fence}") if len(w) * CHAR + 1 <= width]
+            room = [w for w in (fitted(words), f"fence {tenure.fence}") if width_of(w) + 2 <= width]
             if room:
                 lane.labels.append(Label(x, 12 if tenure.takeover else 4, 18, room[0], "start", "t-strong t-on"))
             if tenure.takeover:
@@ -147,7 +162,7 @@ class Drawing:
             title = first.short if len(group) == 1 else f"{len(group)} writes refused"
             lane.marks.append(Mark(self.scale.x(first.at), 34, "refused", "stop", title, first.key, self._has(group)))
             labels.append((0.0, self._beside(self.scale.x(first.at), title, 38, gap=10)))
-        lane.labels += _uncrowded(labels)
+        lane.labels += _uncrowded(_clear_of(lane.marks, labels))
         return lane
 
     def _beside(self, x: float, words: str, y: float, *, gap: int = 0, weight: str = "") -> Label:
@@ -161,11 +176,13 @@ class Drawing:
     def _has(self, group: Iterable[Event]) -> bool:
         return any(event.key == self.picked for event in group)
 
-    def _near(self, events: Sequence[Event]) -> Iterator[list[Event]]:
-        """Events in order, those that would be drawn over each other as one group."""
+    def _near(self, events: Sequence[Event], *, spread: bool = False) -> Iterator[list[Event]]:
+        """Events in order, those that would be drawn over each other as one group. One that may `spread` is drawn as a
+        range and goes on for as long as the next one is near; another one has a single sign, at its first event.
+        """
         group: list[Event] = []
         for event in events:
-            if group and self.scale.x(event.at) - self.scale.x(group[-1].at) > NEAR:
+            if group and self.scale.x(event.at) - self.scale.x(group[-1 if spread else 0].at) > NEAR:
                 yield group
                 group = []
             group.append(event)
@@ -176,7 +193,7 @@ class Drawing:
         lane = Lane("Checkpoints", "revisions", 36)
         saved = [e for e in events if e.kind == "Checkpoint"]
         head = rows.head.revision if rows.head else 0
-        for group in self._near(saved):
+        for group in self._near(saved, spread=True):
             first, last = group[0].revision, group[-1].revision
             text = str(first) if first == last else f"{first}–{last}"
             title = f"Revision {text}, {PHASE[group[-1].subject.phase]}"
@@ -212,29 +229,38 @@ class Drawing:
     def waits(self, events: Sequence[Event]) -> Lane:
         lane = Lane("Waits", "and decisions", 44)
         labels: list[tuple[float, Label]] = []
-        for event in (e for e in events if e.kind in ("Wait", "Decision")):
-            x = self.scale.x(event.at)
-            if event.key.startswith("wait-"):
+        found = [event for event in events if event.kind in ("Wait", "Decision")]
+        for event in found:
+            if event.key.startswith("wait:"):
                 lane.bars.append(self._bar(event, 10, 12, "bar bar--caution" if event.going else "bar--light bar"))
-            lane.marks.append(Mark(x, 16, event.icon, event.lamp, event.what, event.key, event.key == self.picked))
-            right = x + len(event.short) * CHAR > 100
-            labels.append((x, Label(x, 4 if right else -4, 38, event.short, "end" if right else "start")))
+        for kind in ("Wait", "Decision"):
+            for group in self._near([event for event in found if event.kind == kind]):
+                mark = self._mark(group, 16)
+                lane.marks.append(mark)
+                words = _together(group)
+                right = mark.x + width_of(words) > 100
+                labels.append((mark.x, Label(mark.x, 4 if right else -4, 38, words, "end" if right else "start")))
         lane.labels = _uncrowded(labels)
         return lane
+
+    def _mark(self, group: Sequence[Event], y: float) -> Mark:
+        """One sign for events near each other: that of the newest, which it leads to, where the first one is."""
+        last = group[-1]
+        told = [event.what for event in group[-SAID:]]
+        more = [f"{len(group) - SAID} before"] if len(group) > SAID else []
+        title = "; ".join(more + told)
+        return Mark(self.scale.x(group[0].at), y, last.icon, last.lamp, title, last.key, self._has(group))
 
     def moments(self, events: Sequence[Event], kinds: set[str], name: str) -> Lane:
         lane = Lane(name, "", 30)
         labels: list[tuple[float, Label]] = []
         for group in self._near([e for e in events if e.kind in kinds]):
-            last = group[-1]
-            x = self.scale.x(last.at)
-            title = "; ".join(event.what for event in group)
-            lane.marks.append(Mark(x, 15, last.icon, last.lamp, title, last.key, self._has(group)))
-            words = ", ".join(dict.fromkeys(event.short for event in group))
-            right = x + len(words) * CHAR + 2 > 100
-            labels.append((x, Label(x, -12 if right else 12, 19, words, "end" if right else "start")))
-        clear = [(x, label) for x, label in labels if not any(label.start < mark.x < label.end for mark in lane.marks)]
-        lane.labels = _uncrowded(clear)
+            mark = self._mark(group, 15)
+            lane.marks.append(mark)
+            words = _together(group)
+            right = mark.x + width_of(words) + 2 > 100
+            labels.append((mark.x, Label(mark.x, -12 if right else 12, 19, words, "end" if right else "start")))
+        lane.labels = _uncrowded(_clear_of(lane.marks, labels))
         return lane
 
 
@@ -242,9 +268,22 @@ def _uncrowded(labels: list[tuple[float, Label]]) -> list[Label]:
     """The labels that do not run into each other; where two would, the one with the greater worth stays."""
     kept: list[Label] = []
     for _, label in sorted(labels, key=lambda pair: -pair[0]):
-        if all(label.end <= other.start or label.start >= other.end for other in kept) and label.end <= 102:
+        inside = label.start >= -1 and label.end <= 102
+        if inside and all(label.end <= other.start or label.start >= other.end for other in kept):
             kept.append(label)
     return kept
+
+
+def _clear_of(marks: Sequence[Mark], labels: Iterable[tuple[float, Label]]) -> list[tuple[float, Label]]:
+    """The labels that no sign of their lane stands on."""
+    half = HALF_SIGN
+    return [pair for pair in labels if not any(pair[1].start - half < m.x < pair[1].end + half for m in marks)]
+
+
+def _together(group: Sequence[Event]) -> str:
+    """The label of events that are drawn as one: each word once, with how often."""
+    times = Counter(event.short for event in group)
+    return fitted(", ".join(words if count == 1 else f"{count} × {words}" for words, count in times.items()))
 
 
 _STATUS_SHAPES = {
@@ -289,8 +328,9 @@ class _Tracks:
         first, last = tries[0], tries[-1]
         left = self.drawing.reach(first.at, first.until)[0]
         right = sum(self.drawing.reach(last.at, last.until))
-        name = attempt_name(first.subject) + (f", {len(tries)} attempts" if len(tries) > 1 else "")
-        need = len(name) * CHAR + 1
+        times = f", {len(tries)} attempts" if len(tries) > 1 else ""
+        name = fitted(attempt_name(first.subject), LONGEST - len(times)) + times
+        need = width_of(name) + 1
         after = right + need <= 100
         start = left if after else max(0.0, left - need)
         track = self._free(start)

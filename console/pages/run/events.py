@@ -1,17 +1,16 @@
-"""What happened in a run, as events in order: one for each attempt, revision, lease, wait, decision and so on."""
+"""What happened in a run, each thing as one event: an attempt, a revision, a lease, a wait, a decision and so on."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
 from approvals.models import Wait
+from checkpoints.models import Checkpoint, SaveAttempt
 from console.pages import signs, words
-from console.pages.run.rows import WINDOW, RunRows
-from receipts.models import Attempt
+from receipts.models import Attempt, Publication, Reconciliation, ReportVersion
 from receipts.states import AttemptOutcome
-from runs.models import ControlRequest, Lease, RunTransition
+from runs.models import ControlRequest, Lease, Refusal, RunTransition
 
 
 @dataclass(frozen=True)
@@ -36,38 +35,21 @@ class Event:
     fence: int | None = None
 
 
-def run_events(rows: RunRows) -> list[Event]:
-    """The events of the window, oldest first, at most WINDOW of them."""
-    found = chain(
-        _status_events(rows),
-        _checkpoint_events(rows),
-        map(_attempt_event, rows.attempts),
-        chain.from_iterable(map(_wait_events, rows.waits)),
-        _report_events(rows),
-        chain.from_iterable(map(_control_events, rows.controls)),
-        _refusal_events(rows),
-        _lost_save_events(rows),
-        _verdict_events(rows),
+def status_event(move: RunTransition) -> Event:
+    """A move of the run's status; one that took the lease is of the lease."""
+    sign = signs.RUN[move.to_status]
+    leased = move.cause in ("ACQUIRED", "TAKEOVER")
+    return Event(
+        key=f"move:{move.pk}",
+        at=move.at,
+        kind="Lease" if leased else "Status",
+        what=_move_words(move),
+        short=move.to_status.lower(),
+        subject=move,
+        lamp="caution" if move.cause == "TAKEOVER" else sign.lamp,
+        icon="takeover" if move.cause == "TAKEOVER" else sign.icon,
+        fence=move.fence,
     )
-    shown = [event for event in found if rows.before is None or event.at < rows.before]
-    return sorted(shown, key=lambda event: event.at)[-WINDOW:]
-
-
-def _status_events(rows: RunRows) -> Iterator[Event]:
-    for move in rows.transitions:
-        sign = signs.RUN[move.to_status]
-        leased = move.cause in ("ACQUIRED", "TAKEOVER")
-        yield Event(
-            key=f"move-{move.pk}",
-            at=move.at,
-            kind="Lease" if leased else "Status",
-            what=_move_words(move),
-            short=move.to_status.lower(),
-            subject=move,
-            lamp="caution" if move.cause == "TAKEOVER" else sign.lamp,
-            icon="takeover" if move.cause == "TAKEOVER" else sign.icon,
-            fence=move.fence,
-        )
 
 
 def _move_words(move: RunTransition) -> str:
@@ -75,19 +57,19 @@ def _move_words(move: RunTransition) -> str:
     return words.moved(move.cause, move.to_status, who)
 
 
-def _checkpoint_events(rows: RunRows) -> Iterator[Event]:
-    for saved in rows.checkpoints:
-        yield Event(
-            key=f"rev-{saved.revision}",
-            at=saved.created_at,
-            kind="Checkpoint",
-            what=f"Revision {saved.revision} saved, {words.PHASE[saved.phase]}",
-            short=str(saved.revision),
-            subject=saved,
-            icon="station",
-            revision=saved.revision,
-            fence=saved.fence,
-        )
+def checkpoint_event(saved: Checkpoint) -> Event:
+    """A revision that was saved."""
+    return Event(
+        key=f"rev:{saved.revision}",
+        at=saved.created_at,
+        kind="Checkpoint",
+        what=f"Revision {saved.revision} saved, {words.PHASE[saved.phase]}",
+        short=str(saved.revision),
+        subject=saved,
+        icon="station",
+        revision=saved.revision,
+        fence=saved.fence,
+    )
 
 
 def attempt_name(attempt: Attempt) -> str:
@@ -95,12 +77,13 @@ def attempt_name(attempt: Attempt) -> str:
     return attempt.tool_call.step_name if attempt.tool_call else f"turn {attempt.model_call.turn_no}"  # type: ignore[union-attr]
 
 
-def _attempt_event(attempt: Attempt) -> Event:
+def attempt_event(attempt: Attempt) -> Event:
+    """A try of a model call or of a tool call, from when it was sent."""
     going = attempt.outcome is None
     sign = signs.ATTEMPT[attempt.outcome] if attempt.outcome else signs.CALL["DISPATCHED"]
     of_tool = attempt.tool_call is not None
     return Event(
-        key=f"{'call' if of_tool else 'turn'}-{attempt.tool_call_id or attempt.model_call_id}-{attempt.attempt_no}",
+        key=f"{'call' if of_tool else 'turn'}:{attempt.tool_call_id or attempt.model_call_id}:{attempt.attempt_no}",
         at=attempt.dispatched_at,
         kind="Tool call" if of_tool else "Model call",
         what=f"{attempt_name(attempt)}, attempt {attempt.attempt_no}: {words.OUTCOME[attempt.outcome]}",
@@ -123,38 +106,55 @@ CLOSED = {
 }
 
 
-def _wait_events(wait: Wait) -> Iterator[Event]:
-    common: dict[str, Any] = {"subject": wait, "revision": wait.checkpoint_revision}
-    yield Event(
-        key=f"wait-{wait.id}",
+def wait_event(wait: Wait) -> Event:
+    """An approval that was asked for, until it was closed."""
+    return Event(
+        key=f"wait:{wait.id}",
         at=wait.opened_at,
         kind="Wait",
         what=f"Approval asked for {wait.tool_call.step_name}",
         short="approval asked",
+        subject=wait,
         lamp="caution",
         icon="caution",
         until=wait.closed_at,
         going=wait.status == "OPEN",
+        revision=wait.checkpoint_revision,
         fence=wait.opened_fence,
-        **common,
     )
-    decision = getattr(wait, "decision", None)
-    if decision:
-        approved = decision.verdict == "APPROVE"
-        said = f"{decision.actor.removeprefix('person:')} {'approved' if approved else 'rejected'}"
-        yield Event(
-            key=f"decision-{wait.id}",
-            at=decision.at,
-            kind="Decision",
-            what=f"{said} {wait.tool_call.step_name}",
-            short=said,
-            lamp="clear" if approved else "stop",
-            icon="clear" if approved else "rejected",
-            **common,
-        )
-    if wait.status in CLOSED and wait.closed_at:
-        said, icon = CLOSED[wait.status]
-        yield Event(key=f"closed-{wait.id}", at=wait.closed_at, kind="Wait", what=said, short=said, icon=icon, **common)
+
+
+def decision_event(wait: Wait) -> Event:
+    """What was decided of a wait that has a decision."""
+    decision = wait.decision
+    approved = decision.verdict == "APPROVE"
+    said = f"{decision.actor.removeprefix('person:')} {'approved' if approved else 'rejected'}"
+    return Event(
+        key=f"decision:{wait.id}",
+        at=decision.at,
+        kind="Decision",
+        what=f"{said} {wait.tool_call.step_name}",
+        short=said,
+        subject=wait,
+        lamp="clear" if approved else "stop",
+        icon="clear" if approved else "rejected",
+        revision=wait.checkpoint_revision,
+    )
+
+
+def closed_event(wait: Wait) -> Event:
+    """The end of a wait that nobody's decision closed."""
+    said, icon = CLOSED[wait.status]
+    return Event(
+        key=f"closed:{wait.id}",
+        at=wait.closed_at or wait.opened_at,
+        kind="Wait",
+        what=said,
+        short=said,
+        subject=wait,
+        icon=icon,
+        revision=wait.checkpoint_revision,
+    )
 
 
 PUBLICATION = {
@@ -166,71 +166,72 @@ PUBLICATION = {
 }
 
 
-def _report_events(rows: RunRows) -> Iterator[Event]:
-    for version in rows.versions:
-        yield Event(
-            key=f"report-{version.id}",
-            at=version.committed_at,
-            kind="Report",
-            what=f"Report v{version.version_no} written: {version.title}",
-            short=f"v{version.version_no}",
-            subject=version,
-            icon="flag",
-            fence=version.fence,
-        )
-    for publication in rows.publications:
-        sign = signs.PUBLICATION[publication.status]
-        said = f"v{publication.report_version.version_no} on {publication.channel}: {PUBLICATION[publication.status]}"
-        yield Event(
-            key=f"publication-{publication.id}",
-            at=publication.changed_at,
-            kind="Report",
-            what=said,
-            short=said,
-            subject=publication,
-            lamp=sign.lamp,
-            icon=sign.icon,
-        )
+def version_event(version: ReportVersion) -> Event:
+    """A report version that was written."""
+    return Event(
+        key=f"report:{version.id}",
+        at=version.committed_at,
+        kind="Report",
+        what=f"Report v{version.version_no} written: {version.title}",
+        short=f"v{version.version_no}",
+        subject=version,
+        icon="flag",
+        fence=version.fence,
+    )
 
 
-def _control_events(control: ControlRequest) -> Iterator[Event]:
+def publication_event(publication: Publication) -> Event:
+    """Where a version stands outside this console."""
+    sign = signs.PUBLICATION[publication.status]
+    said = f"v{publication.report_version.version_no} on {publication.channel}: {PUBLICATION[publication.status]}"
+    return Event(
+        key=f"publication:{publication.id}",
+        at=publication.changed_at,
+        kind="Report",
+        what=said,
+        short=said,
+        subject=publication,
+        lamp=sign.lamp,
+        icon=sign.icon,
+    )
+
+
+def control_event(control: ControlRequest, stage: str) -> Event:
+    """One stage of a stop or a pause that it has reached: accepted, adopted or settled."""
     by = control.requested_by.removeprefix("person:")
     name = str(control.kind).capitalize()
     over = f"{name} settled" if control.status == "SETTLED" else f"{name} moot: the run ended first"
-    stages = [
-        ("accepted", control.accepted_at, f"{name} accepted, asked by {by}", "stopring"),
-        ("adopted", control.adopted_at, f"{name} adopted: nothing new starts", "stopping"),
-        ("settled", control.settled_at, over, "stop"),
-    ]
-    for stage, at, what, icon in stages:
-        if at:
-            key = f"{name.lower()}-{control.id}-{stage}"
-            yield Event(
-                key=key,
-                at=at,
-                kind="Control",
-                what=what,
-                short=f"{name.lower()} {stage}",
-                subject=control,
-                lamp="stop",
-                icon=icon,
-            )
+    what, icon = {
+        "accepted": (f"{name} accepted, asked by {by}", "stopring"),
+        "adopted": (f"{name} adopted: nothing new starts", "stopping"),
+        "settled": (over, "stop"),
+    }[stage]
+    return Event(
+        key=f"{stage}:{control.id}",
+        at=getattr(control, f"{stage}_at"),
+        kind="Control",
+        what=what,
+        short=f"{name.lower()} {stage}",
+        subject=control,
+        lamp="stop",
+        icon=icon,
+    )
 
 
-def _refusal_events(rows: RunRows) -> Iterator[Event]:
-    for refusal in rows.refusals:
-        yield Event(
-            key=f"refusal-{refusal.pk}",
-            at=refusal.at,
-            kind="Refused",
-            what=words.refused(refusal.kind),
-            short="refused",
-            subject=refusal,
-            lamp="stop",
-            icon="refused",
-            revision=refusal.expected_revision,
-            fence=refusal.fence,
-        )
+def refusal_event(refusal: Refusal) -> Event:
+    """A write or an act that was refused."""
+    return Event(
+        key=f"refusal:{refusal.pk}",
+        at=refusal.at,
+        kind="Refused",
+        what=words.refused(refusal.kind),
+        short="refused",
+        subject=refusal,
+        lamp="stop",
+        icon="refused",
+        revision=refusal.expected_revision,
+        fence=refusal.fence,
+    )
 
 
 LOST_SAVES = {
@@ -240,37 +241,36 @@ LOST_SAVES = {
 }
 
 
-def _lost_save_events(rows: RunRows) -> Iterator[Event]:
-    """Saves whose acknowledgement was lost, and what the probe found. A refused save shows as its refusal."""
-    for save in rows.lost_saves:
-        unknown = save.status == "UNKNOWN"
-        yield Event(
-            key=f"save-{save.pk}",
-            at=save.at,
-            kind="Save",
-            what=LOST_SAVES[save.status].format(save.expected_revision + 1),
-            short="save unknown" if unknown else "save probed",
-            subject=save,
-            lamp="unknown" if unknown else "neutral",
-            icon="unknown" if unknown else "neutral",
-            revision=save.expected_revision + 1,
-            fence=save.fence,
-        )
+def lost_save_event(save: SaveAttempt) -> Event:
+    """A save whose acknowledgement was lost, and what the probe found. A refused save shows as its refusal."""
+    unknown = save.status == "UNKNOWN"
+    return Event(
+        key=f"save:{save.pk}",
+        at=save.at,
+        kind="Save",
+        what=LOST_SAVES[save.status].format(save.expected_revision + 1),
+        short="save unknown" if unknown else "save probed",
+        subject=save,
+        lamp="unknown" if unknown else "neutral",
+        icon="unknown" if unknown else "neutral",
+        revision=save.expected_revision + 1,
+        fence=save.fence,
+    )
 
 
-def _verdict_events(rows: RunRows) -> Iterator[Event]:
-    for verdict in rows.verdicts:
-        by = "a probe" if verdict.method == "PROBE" else verdict.actor.removeprefix("person:")
-        yield Event(
-            key=f"verdict-{verdict.id}",
-            at=verdict.at,
-            kind="Verdict",
-            what=f"{by} says of {verdict.tool_call.step_name}: {words.VERDICT[verdict.verdict]}",
-            short=f"{by}: {words.VERDICT[verdict.verdict]}",
-            subject=verdict,
-            lamp="unknown",
-            icon="person",
-        )
+def verdict_event(verdict: Reconciliation) -> Event:
+    """What a person or a probe said of a call of unknown outcome."""
+    by = "a probe" if verdict.method == "PROBE" else verdict.actor.removeprefix("person:")
+    return Event(
+        key=f"verdict:{verdict.id}",
+        at=verdict.at,
+        kind="Verdict",
+        what=f"{by} says of {verdict.tool_call.step_name}: {words.VERDICT[verdict.verdict]}",
+        short=f"{by}: {words.VERDICT[verdict.verdict]}",
+        subject=verdict,
+        lamp="unknown",
+        icon="person",
+    )
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ class Tenure:
     takeover: bool
 
 
-def tenures(moves: list[RunTransition], lease: Lease) -> list[Tenure]:
+def tenures(moves: Sequence[RunTransition], lease: Lease) -> list[Tenure]:
     """Who held the lease when, from the transitions that took it and the ones that freed it."""
     found: list[Tenure] = []
     held: RunTransition | None = None

@@ -1,16 +1,13 @@
 """The page of one run: its head, its facts, the time axis, the event that is looked at, and the list of events."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from urllib.parse import urlencode
+from dataclasses import replace
 from uuid import UUID
 
 from django.db.models import Q
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import reverse
-from django.utils.dateparse import parse_datetime
 
 from accounts.states import Actor, Permission
 from approvals.states import can_decide
@@ -21,16 +18,15 @@ from console.pages.amounts import budget_lines
 from console.pages.room import page, respond
 from console.pages.run.axis import run_axis
 from console.pages.run.detail import Detail, detail_of
-from console.pages.run.events import Event, run_events, tenures
-from console.pages.run.rows import WINDOW, RunRows, run_rows
+from console.pages.run.events import Event, tenures
+from console.pages.run.look import Look, look_of, picture_of, turns_of
+from console.pages.run.rows import RunRows, run_rows
 from console.pages.run.say import facts_of, head_line
-from console.pages.times import exact_time
+from console.pages.run.window import named_key, whole_of, window_of
 from console.pages.words import held
-from receipts.states import CallStatus
-from runs.models import ControlRequest, Run, RunInput, SweepFailure
+from runs.models import Run, RunInput, SweepFailure
 from runs.selectors import access_run, database_now, lineage_holder
 from runs.states import (
-    OPEN_CONTROL,
     ControlKind,
     HoldReason,
     RunStatus,
@@ -48,67 +44,41 @@ from runtime.registry import agents
 PANELS = {"run-live": "pages/run/live.html"}
 
 
-@dataclass(frozen=True)
-class Look:
-    """What the URL asks for: the event to look at, the page of events, and whether idle time is folded."""
-
-    event: str
-    before: datetime | None
-    fold: bool
-
-    def query(self, **changed: str) -> str:
-        """The query string of this look with some of it changed; what is the default stays out."""
-        now = {
-            "event": self.event,
-            "before": exact_time(self.before) if self.before else "",
-            "fold": "" if self.fold else "0",
-        }
-        kept = {key: value for key, value in {**now, **changed}.items() if value}
-        return f"?{urlencode(kept)}" if kept else "?"
-
-
-def look_of(request: HttpRequest) -> Look:
-    """What is asked for. A time that can't be read asks for the newest events."""
-    try:
-        before = parse_datetime(request.GET.get("before", ""))
-    except ValueError:
-        before = None
-    aware = before if before and before.tzinfo else None
-    return Look(request.GET.get("event", ""), aware, request.GET.get("fold") != "0")
-
-
 @page
 def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
-    """GET /runs/<id>/: `?event=` looks at one event, `?before=` turns to older ones, `?fold=0` draws true lengths."""
+    """GET /runs/<id>/: `?at=` looks at one event (`call:<id>`), `?upto=` and `?after=` at other windows than the newest,
+    `?size=` at fewer or more events, and `?fold=0` draws true lengths.
+    """
     run = access_run(actor=actor, id=id)
     look = look_of(request)
-    rows = run_rows(run, look.before)
-    events = run_events(rows)
-    now = database_now()
-    picked = _picked(events, look.event)
+    rows = run_rows(run)
+    window = window_of(run, size=look.size, key=look.at, upto=look.upto, after=look.after)
+    if look.follows and window.later:  # the event that is asked for is an older one
+        look = replace(look, upto=window.last)
+    picked = _picked(window.events, look.at)
     axis = run_axis(
         rows,
-        events,
-        tenures(rows.transitions, rows.lease),
-        now,
+        window,
+        tenures(window.moves, rows.lease),
+        database_now(),
         picked=picked.key if picked else "",
         fold=look.fold,
+        follows=look.follows,
     )
     context = {
         "run": run,
         "rows": rows,
         "look": look,
         "topic": f"run:{run.id}",
-        "self_url": reverse("run", args=[run.id]) + look.query(),
-        "folded_url": look.query(fold=""),
-        "linear_url": look.query(fold="0"),
+        "self_url": reverse("run", args=[run.id]) + look.url(),
         "axis": axis,
-        "events": events[::-1],
-        "older": look.query(before=exact_time(events[0].at), event="") if len(events) >= WINDOW else "",
+        "events": window.events[::-1],
+        "turns": turns_of(look, window),
+        "picture": picture_of(whole_of(run), look, window) if window.earlier or window.later else None,
         "head_line": head_line(rows),
         "facts": facts_of(rows),
-        "stop": _open_control(rows, ControlKind.STOP),
-        "pause": _open_control(rows, ControlKind.PAUSE),
+        "stop": rows.control(ControlKind.STOP),
+        "pause": rows.control(ControlKind.PAUSE),
         "intent": Intent.objects.filter(run=run).order_by("-version").first(),
         "budget_lines": budget_lines(rows.budgets),
         "sweep_failure": SweepFailure.objects.filter(run=run).order_by("first_at").first(),
@@ -116,7 +86,7 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         "inputs": RunInput.objects.filter(run=run).order_by("name"),
         "said_progress": run.progress.order_by("-version").first() if run.workspace_id else None,
         "remembered": run.remembered.count(),
-        **_picked_context(events, picked, look, run.id),
+        **_picked_context(window.events, picked, look, run.id),
         "ways_on": _ways_on(actor, rows),
         "relatives": _relatives(run),
         **_acts(actor, rows),
@@ -132,8 +102,9 @@ def _contract(run: Run) -> dict[str, object]:
     return {"commitments": terms, "drift": drift if not run.ended_at else None}
 
 
-def _picked(events: Sequence[Event], key: str) -> Event | None:
+def _picked(events: Sequence[Event], asked: str) -> Event | None:
     """The event that the URL names, else the newest that is still going on, else the newest."""
+    key = named_key(asked, events) if asked else ""
     named = (event for event in events if event.key == key)
     going = (event for event in reversed(events) if event.going)
     return next(named, None) or next(going, None) or (events[-1] if events else None)
@@ -148,13 +119,12 @@ def _picked_context(events: Sequence[Event], picked: Event | None, look: Look, r
         "detail": detail,
         "number": at + 1,
         "total": len(events),
-        "earlier": _event_url(look, run_id, events[at - 1].key) if at > 0 else "",
-        "later": _event_url(look, run_id, events[at + 1].key) if at + 1 < len(events) else "",
+        "asked": bool(look.at),
+        "gone": bool(look.at) and not named_key(look.at, events),
+        "closed_url": look.url(at=""),
+        "earlier": look.url(at=events[at - 1].key) if at > 0 else "",
+        "later": look.url(at=events[at + 1].key) if at + 1 < len(events) else "",
     }
-
-
-def _event_url(look: Look, run_id: UUID, key: str) -> str:
-    return reverse("run", args=[run_id]) + look.query(event=key)
 
 
 def _ways_on(actor: Actor, rows: RunRows) -> list[tuple[str, str]]:
@@ -167,12 +137,10 @@ def _ways_on(actor: Actor, rows: RunRows) -> list[tuple[str, str]]:
         waits = [wait.id for wait in rows.waits if can_decide(wait.status)]
         return [(reverse("wait", args=[id]), "Open the decision") for id in waits[:1]]
     if run.ended_at or run.hold_reason == HoldReason.UNCERTAIN_CALL:
-        calls = (attempt.tool_call for attempt in rows.attempts if attempt.tool_call)
-        unknown = [call.id for call in calls if call.status == CallStatus.UNCERTAIN and call.blocking]
-        holder = None if unknown else lineage_holder(run)
+        holder = None if rows.unknown else lineage_holder(run)
         if holder is not None:
             return [(reverse("call", args=[holder]), "To the call that holds it")]
-        return [(reverse("call", args=[id]) + "#verdict", "Say what is known…") for id in unknown[-1:]]
+        return [(reverse("call", args=[rows.unknown]) + "#verdict", "Say what is known…")] if rows.unknown else []
     if run.hold_reason == HoldReason.BUDGET and actor.may(Permission.BUDGET):
         return [(reverse("run-budget", args=[run.id]), "Raise the cap…")]
     if run.hold_reason == HoldReason.OBLIGATION_OPEN and actor.may(Permission.RELEASE):
@@ -205,14 +173,10 @@ def _relation(run: Run, other: Run) -> str:
     return f"Forked at revision {other.forked_from_revision} by" if other.forked_from_id else "Its child is"
 
 
-def _open_control(rows: RunRows, kind: ControlKind) -> ControlRequest | None:
-    return next((c for c in reversed(rows.controls) if c.kind == kind and c.status in OPEN_CONTROL), None)
-
-
 def _acts(actor: Actor, rows: RunRows) -> dict[str, bool]:
     """Which acts this person is offered now. The services decide again."""
     run = rows.run
-    stop_open, pause_open = (_open_control(rows, kind) is not None for kind in (ControlKind.STOP, ControlKind.PAUSE))
+    stop_open, pause_open = (rows.control(kind) is not None for kind in (ControlKind.STOP, ControlKind.PAUSE))
     guard = held(run.hold_reason, run.hold_detail).guard if run.hold_reason else ""
     retried = can_retry_resume(run.status, run.hold_reason)
     may_help = guard != "WITHDRAWN"  # trying again is refused for as long as it is withdrawn

@@ -6,6 +6,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from approvals.states import can_decide
 from console.pages import signs, words
 from console.pages.amounts import NAMES, amount, nearness
 from console.pages.run.events import attempt_name
@@ -44,9 +45,8 @@ def head_line(rows: RunRows) -> SafeString | str:
         return _waiting(rows)
     if run.due_at:
         return format_html("The other side said “not now”. It is tried again {}.", when(run.due_at))
-    open_attempt = next((a for a in reversed(rows.attempts) if a.outcome is None), None)
-    if open_attempt:
-        return _sent(open_attempt, run.status)
+    if rows.sent:
+        return _sent(rows.sent, run.status)
     return f"{signs.RUN[run.status].means}."
 
 
@@ -56,7 +56,7 @@ def _held(rows: RunRows) -> SafeString:
 
 
 def _waiting(rows: RunRows) -> SafeString | str:
-    waits = [wait for wait in rows.waits if wait.status == "OPEN"]
+    waits = [wait for wait in rows.waits if can_decide(wait.status)]
     child = None if waits else rows.run.children.exclude(status__in=sorted(ENDED_RUN)).order_by("created_at").first()
     if child is not None:
         link = reverse("run", args=[child.id])

@@ -1,8 +1,38 @@
 """What the time axis is drawn with. x in percent of the plot, y in px. Pure."""
 
+import unicodedata
 from dataclasses import dataclass, field
 
+from console.pages.text import plain
+
 CHAR = 0.75  # percent of the narrowest plot (768 px) that one character of a label takes
+LONGEST = 40  # columns of a label; the whole name is in its title and in the list of events
+
+
+def columns(text: str) -> int:
+    """How many characters wide a text is drawn: wide ones count twice, marks on a letter not at all."""
+    return sum(_columns(char) for char in text)
+
+
+def _columns(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def fitted(text: str, most: int = LONGEST) -> str:
+    """A text as a label of at most `most` columns, its odd characters named; what is cut ends in an ellipsis."""
+    shown = plain(text)
+    if columns(shown) <= most:
+        return shown
+    while columns(shown) > most - 1:
+        shown = shown[: len(shown) - max(1, (columns(shown) - most) // 2)]
+    return f"{shown}…"
+
+
+def width_of(text: str) -> float:
+    """Percent of the narrowest plot that a label takes."""
+    return columns(text) * CHAR
 
 
 @dataclass(frozen=True)
@@ -40,11 +70,11 @@ class Label:
     @property
     def start(self) -> float:
         """Where the text begins, in percent of the narrowest plot."""
-        return self.x + self.dx / 7.68 - (len(self.text) * CHAR if self.anchor == "end" else 0.0)
+        return self.x + self.dx / 7.68 - (width_of(self.text) if self.anchor == "end" else 0.0)
 
     @property
     def end(self) -> float:
-        return self.start + len(self.text) * CHAR
+        return self.start + width_of(self.text)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,140 @@
+"""What the URL of a run page asks for, and where its links lead: other windows, nearer or wider, following or frozen."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+
+from console.pages.run.window import COLUMNS, SIZE, SIZES, Instant, Whole, Window, instant_of
+
+BEGINNING = Instant(datetime(1970, 1, 1, tzinfo=UTC), 0, "")
+TALL = 26  # px of the tallest column of the picture of the whole run
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the URL asks for: the event to look at, which window of events, how many of them, and whether idle time folds.
+
+    Without `upto` and `after` the page follows the newest events.
+    """
+
+    at: str = ""
+    upto: Instant | None = None
+    after: Instant | None = None
+    size: int = SIZE
+    fold: bool = True
+
+    @property
+    def follows(self) -> bool:
+        return self.upto is None and self.after is None
+
+    def url(self, **changed: Any) -> str:
+        """The query string of this look with some of it changed; what is the default stays out."""
+        look = replace(self, **changed)
+        asked = {
+            "at": look.at,
+            "upto": str(look.upto or ""),
+            "after": str(look.after or ""),
+            "size": str(look.size) if look.size != SIZE else "",
+            "fold": "" if look.fold else "0",
+        }
+        return "?" + urlencode({key: value for key, value in asked.items() if value}, safe=":~")
+
+
+def look_of(request: HttpRequest) -> Look:
+    """What is asked for. What can't be read asks for the newest events."""
+    asked = request.GET
+    size = next((size for size in SIZES if str(size) == asked.get("size")), SIZE)
+    return Look(
+        at=asked.get("at", ""),
+        upto=instant_of(asked.get("upto", "")),
+        after=instant_of(asked.get("after", "")),
+        size=size,
+        fold=asked.get("fold") != "0",
+    )
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Where the links around the axis lead; empty where there is nothing."""
+
+    oldest: str
+    earlier: str
+    later: str
+    newest: str
+    closer: str
+    wider: str
+    follow: str
+    freeze: str
+    folded: str
+    linear: str
+
+
+def turns_of(look: Look, window: Window) -> Turns:
+    """The links of a look at a window. Zooming keeps the event that is looked at, else the end of the window."""
+    here = {"upto": None, "after": None} if look.at else {}
+    nearer = [size for size in SIZES if size < look.size]
+    wider = [size for size in SIZES if size > look.size]
+    return Turns(
+        oldest=_turned(look, after=BEGINNING) if window.earlier else "",
+        earlier=_turned(look, upto=window.earlier) if window.earlier else "",
+        later=_turned(look, after=window.last) if window.later else "",
+        newest="" if look.follows else _turned(look),
+        closer=look.url(size=nearer[-1], **here) if nearer and len(window.events) > nearer[0] else "",
+        wider=look.url(size=wider[0], **here) if wider and (window.earlier or window.later) else "",
+        follow=_turned(look),
+        freeze=look.url(upto=window.last, after=None) if window.last else "",
+        folded=look.url(fold=True),
+        linear=look.url(fold=False),
+    )
+
+
+def _turned(look: Look, **place: Any) -> str:
+    return look.url(**{"at": "", "upto": None, "after": None, **place})
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One column of the picture: x and width in percent, y and height in px, and where it leads."""
+
+    x: float
+    width: float
+    y: float
+    height: float
+    count: int
+    url: str
+    until: datetime
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The whole run: how many events fell when, and which part of it the axis shows (`x` and `width` in percent)."""
+
+    whole: Whole
+    bars: list[Bar]
+    x: float
+    width: float
+
+
+def picture_of(whole: Whole | None, look: Look, window: Window) -> Picture | None:
+    """The picture beside a window that does not show the whole run. Heights go by the root, so that few are still seen."""
+    if whole is None or window.first is None or window.last is None:
+        return None
+    most = max(column.count for column in whole.columns)
+    step = 100 / COLUMNS
+    bars = []
+    for number, column in enumerate(whole.columns):
+        if column.count:
+            height = max(2.0, round(TALL * (column.count / most) ** 0.5, 1))
+            upto = _turned(look, upto=instant_of(column.upto))
+            place = round(step * number, 2), round(step * 0.8, 2), round(TALL - height, 1), height
+            bars.append(Bar(*place, column.count, upto, column.until))
+    start, end = (_share(whole, moment) for moment in (window.first.at, window.last.at))
+    return Picture(whole, bars, start, round(max(0.6, end - start), 2))
+
+
+def _share(whole: Whole, moment: datetime) -> float:
+    length = (whole.end - whole.start).total_seconds() or 1.0
+    return round(100 * min(1.0, max(0.0, (moment - whole.start).total_seconds() / length)), 2)
