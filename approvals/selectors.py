@@ -1,6 +1,7 @@
 """Reads of waits. `access_wait` is the only way to a wait that a user named."""
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from functools import lru_cache
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from approvals.statements import (
     ASKED_PEOPLE,
     ASKING_ABOUT,
     GRANTS_FOR,
+    OVERDUE,
     PAST_DEADLINE,
     POLICY_NUMBER,
     POLICY_OPEN,
@@ -170,6 +172,11 @@ def approval_expired(wait: Wait) -> bool:
 def waits_past_deadline(limit: int = 200) -> list[tuple[UUID, UUID]]:
     """(wait, run) of open waits whose deadline has passed, by the database's clock."""
     return [(wait_id, run_id) for wait_id, run_id in fetch(PAST_DEADLINE, {"limit": limit})]
+
+
+def waits_overdue(seconds: float) -> list[tuple[UUID, int, datetime]]:
+    """(tenant, how many, the oldest deadline) of open waits whose deadline passed longer than so many seconds ago."""
+    return [(tenant, count, oldest) for tenant, count, oldest in fetch(OVERDUE, {"seconds": seconds})]
 
 
 def policies_visible(actor: Actor) -> QuerySet[PolicyVersion]:

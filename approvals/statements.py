@@ -18,6 +18,14 @@ PAST_DEADLINE = """
 SELECT id, run_id FROM approvals_wait WHERE status = 'OPEN' AND deadline <= (SELECT clock_timestamp())
 ORDER BY deadline LIMIT %(limit)s::int"""
 
+OVERDUE = """
+SELECT tenant_id, count(*), min(deadline) FROM approvals_wait
+WHERE status = 'OPEN' AND deadline < (SELECT clock_timestamp() - make_interval(secs => %(seconds)s::float8))
+GROUP BY tenant_id"""
+
+# Whether anybody was ever shown a wait.
+SEEN = "SELECT 1 FROM approvals_look WHERE wait_id = %(wait)s LIMIT 1"
+
 # What a step rests on that sends calls which policy asks nobody about: no other version came into force meanwhile. It locks
 # nothing: a version that comes at this very instant comes after the step.
 GOVERNED = """

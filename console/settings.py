@@ -189,6 +189,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": ENV.sweep_seconds,
         "options": {"queue": "notices", "expires": max(1.0, ENV.sweep_seconds * 5)},
     },
+    "stuck": {
+        "task": "runtime.stuck",
+        "schedule": max(30.0, ENV.sweep_seconds),
+        "options": {"queue": "notices", "expires": 60.0},
+    },
     "sweep": {
         "task": "runtime.sweep",
         "schedule": ENV.sweep_seconds,
@@ -233,6 +238,7 @@ PUBLIC_URL = ENV.public_url.rstrip("/")
 NOTICE_NETWORKS = ENV.notice_networks
 NOTICE_SECONDS = ENV.notice_seconds
 NOTICE_ATTEMPTS = ENV.notice_attempts
+NOTICE_STUCK_SECONDS = ENV.notice_stuck_seconds
 NOTICE_DIGEST_SECONDS = ENV.notice_digest_seconds
 EMAIL_HOST, EMAIL_PORT = ENV.mail_host, ENV.mail_port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = ENV.mail_user, ENV.mail_password

@@ -67,14 +67,15 @@ def park(
     detail: str = "",
     blocked: Callable[[], bool] = lambda: True,
     evidence: Mapping[str, Any] | None = None,
+    about: UUID | None = None,
 ) -> None:
     """Free the lease without ending the run (rulings 23 and 27).
 
     A stop that came meanwhile is adopted instead. The run goes to QUEUED instead when a wakeup is pending that can end
     this state, or the blocker is gone, both read under the run's lock. A hold by a guard leaves a refusal of that guard,
-    with `evidence` (JSON) beside what was found.
+    with `evidence` (JSON) beside what was found. `about` is the call that it is held for.
     """
-    if _parked(holding, to, cause=cause, hold_reason=hold_reason, detail=detail, blocked=blocked):
+    if _parked(holding, to, cause=cause, hold_reason=hold_reason, detail=detail, blocked=blocked, about=about):
         _record_hold(holding, hold_reason, {"found": detail[:500], **(evidence or {})})
 
 
@@ -86,6 +87,7 @@ def _parked(
     hold_reason: HoldReason | None,
     detail: str,
     blocked: Callable[[], bool],
+    about: UUID | None,
 ) -> bool:
     """Whether the run is in that state now."""
     causes = UNHOLDING_CAUSES if to == RunStatus.HELD else WAKING_CAUSES
@@ -103,6 +105,7 @@ def _parked(
                     fence=holding.fence,
                     hold_reason=hold_reason,
                     detail=detail[:500],
+                    about=about,
                 )
                 return True
             return False

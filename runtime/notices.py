@@ -6,7 +6,7 @@ tells it once more: whoever hears can see by the id that it is the same notice.
 
 import json
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,7 @@ from django.conf import settings
 from accounts.codec import BodyChanged
 from accounts.selectors import membership_actor, notices_claimed, plain_body
 from accounts.services import Claim, notices_again, notices_claim, notices_settle
-from accounts.states import EndpointKind, NoticeKind, NoticeStatus, Permission, Subject
+from accounts.states import EndpointKind, NoticeKind, NoticeStatus, Permission
 from approvals.selectors import delegations_to_come, people_looking, waits_open
 from approvals.services import asks
 from runs.selectors import runs_held
@@ -24,37 +24,21 @@ from runtime.gateways.addresses import AddressRefused, checked
 from runtime.gateways.chat import tell_service
 from runtime.gateways.mail import send_mail
 from runtime.gateways.post import NotTaken, post
+from runtime.sentences import link, sentence
+from runtime.stuck import WATCHED, stuck_now
 
 DIGEST_MOST = 200
 _CLAIM_SPARE_SECONDS = 60.0
 _AGAIN_SECONDS = 5.0
 _AGAIN_MOST_SECONDS = 3600.0
 
-_SENTENCES: dict[NoticeKind, str] = {
-    NoticeKind.OPENED: "A call of {tool} waits for a decision.",
-    NoticeKind.REMINDER: "A call of {tool} still waits for a decision.",
-    NoticeKind.ESCALATED: "A call of {tool} waits for a decision, and nobody has decided in time.",
-    NoticeKind.DECIDED: "{by} decided about a call of {tool}: {verdict}.",
-    NoticeKind.ASSIGNED: "{by} gave a call of {tool} to {person} to look at.",
-    NoticeKind.RELEASED: "{by} does not look at a call of {tool} any more. It still waits for a decision.",
-    NoticeKind.DELEGATED: "{by} has {person} decide with their authority until {until}.",
-    NoticeKind.UNKNOWN_CALL: "A run is held by a call of which nobody knows whether it happened.",
-    NoticeKind.HELD: "A run is held: {reason}.",
-    NoticeKind.STUCK: "A run can't go on by itself: {reason}.",
-}
-_CODES = {"reason", "verdict"}
-_ASKED_ANEW = "A call of {tool} that {person} looks at is asked about anew."
-_PATHS = {
-    Subject.WAIT: "/waits/{id}/",
-    Subject.RUN: "/runs/{id}/",
-    Subject.DELEGATION: "/delegations/",
-}
 # Kinds that have nothing to say once the wait is not open, or the run not held, any more.
 _WHILE_OPEN = {
     *(NoticeKind.OPENED, NoticeKind.REMINDER, NoticeKind.ESCALATED),
     *(NoticeKind.ASSIGNED, NoticeKind.RELEASED),
 }
-_WHILE_HELD = {NoticeKind.UNKNOWN_CALL, NoticeKind.HELD, NoticeKind.STUCK}
+_OF_LOOKING = {NoticeKind.ASSIGNED, NoticeKind.RELEASED}
+_OF_A_HOLD = "run"  # the fact that names the run which is held
 
 logger = logging.getLogger(__name__)
 
@@ -109,22 +93,25 @@ def _concerns(endpoint: Any, notice: Any) -> bool:
 def _still_so(notices: Sequence[Any]) -> list[Any]:
     """Those of which there is still something to say."""
 
-    def about(kinds: Collection[str]) -> list[UUID]:
+    def about(*kinds: str) -> list[UUID]:
         return [notice.subject_id for notice in notices if notice.kind in kinds]
 
-    waits, runs, lent = waits_open(about(_WHILE_OPEN)), runs_held(about(_WHILE_HELD)), about({NoticeKind.DELEGATED})
-    looking, lent_on = people_looking(about({NoticeKind.ASSIGNED, NoticeKind.RELEASED})), delegations_to_come(lent)
+    waits, lent = waits_open(about(*_WHILE_OPEN)), delegations_to_come(about(NoticeKind.DELEGATED))
+    runs = runs_held([UUID(notice.facts[_OF_A_HOLD]) for notice in notices if _OF_A_HOLD in notice.facts])
+    looking = people_looking(about(NoticeKind.ASSIGNED, NoticeKind.RELEASED))
+    watched = any(notice.dedupe_key.startswith(WATCHED) for notice in notices)
+    stuck = {one.key for one in stuck_now()} if watched else set()
 
     def still(notice: Any) -> bool:
-        id, kind = notice.subject_id, notice.kind
-        who = looking.get(id)
+        id, kind, facts = notice.subject_id, notice.kind, notice.facts
         if kind == NoticeKind.DELEGATED:
-            return id in lent_on
-        if kind == NoticeKind.ASSIGNED and who != f"person:{notice.facts['person']}":
-            return False
-        if kind == NoticeKind.RELEASED and who is not None:
-            return False
-        return (kind not in _WHILE_OPEN or id in waits) and (kind not in _WHILE_HELD or id in runs)
+            return id in lent
+        if kind in _WHILE_OPEN:
+            who = f"person:{facts['person']}" if kind == NoticeKind.ASSIGNED else None
+            return id in waits and (kind not in _OF_LOOKING or looking.get(id) == who)
+        if notice.dedupe_key.startswith(WATCHED):
+            return notice.dedupe_key in stuck
+        return _OF_A_HOLD not in facts or UUID(facts[_OF_A_HOLD]) in runs
 
     return [notice for notice in notices if still(notice)]
 
@@ -162,19 +149,6 @@ def _not_taken(claim: Claim, notices: Sequence[Any], why: str, *, again: bool) -
 
 
 # ── what is said ──
-
-
-def sentence(kind: str, facts: dict[str, str]) -> str:
-    """A notice in words. The facts are ours: names of tools and people, never what an agent or a remote wrote."""
-    words = {name: value.replace("_", " ").lower() if name in _CODES else value for name, value in facts.items()}
-    carried = kind == NoticeKind.ASSIGNED and facts["by"] == facts["person"]
-    return (_ASKED_ANEW if carried else _SENTENCES[NoticeKind(kind)]).format(**words)
-
-
-def link(subject: str, id: UUID) -> str:
-    """The page where a person can look and act. Opening it changes nothing."""
-    path = _PATHS[Subject(subject)].format(id=id)
-    return f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else path
 
 
 def _post(address: str, endpoint: Any, notice: Any) -> None:

@@ -17,6 +17,7 @@ from runtime.liveness.lock import liveness_begin, liveness_key
 from runtime.loop import drive
 from runtime.notices import notices_deliver
 from runtime.registry import agents
+from runtime.stuck import stuck_tell
 from runtime.sweep import sweep_all
 from runtime.warm import leave_dead_session, plan_steps
 
@@ -48,6 +49,13 @@ def notices() -> None:
     """Tell people outside the pages what is due, in a queue of its own."""
     leave_dead_session()
     notices_deliver()
+
+
+@shared_task(name="runtime.stuck")
+def stuck() -> None:
+    """Look for what does not move though nobody is asked. In the queue of notices, which other workers serve than runs."""
+    leave_dead_session()
+    stuck_tell()
 
 
 @worker_process_init.connect

@@ -16,7 +16,7 @@ from accounts.states import NoticeKind, Permission, Subject
 from approvals.models import DEMANDED, Assignment, PolicyDecision, Wait
 from approvals.policies import Ruling
 from approvals.selectors import givers_to, wait_is_open
-from approvals.statements import DECIDE, ESCALATE, LOOKED_AT_BEFORE, REMIND
+from approvals.statements import DECIDE, ESCALATE, LOOKED_AT_BEFORE, REMIND, SEEN
 from approvals.states import DEADLINE, LIVE_WAIT, DecisionVerdict, OnDeadline, Risk, WaitStatus
 from receipts.models import ToolCall
 from receipts.services import call_await_approval
@@ -133,10 +133,22 @@ def wait_expire(*, wait_id: UUID) -> bool:
 
 
 def _close_late(wait: Wait) -> None:
-    """Expire a locked wait, or reject it in the name of its deadline."""
-    if wait.on_deadline == OnDeadline.EXPIRE:
+    """Expire a locked wait, or reject it in the name of its deadline. People are told, and whether anybody had looked."""
+    expires = wait.on_deadline == OnDeadline.EXPIRE
+    if expires:
         close_wait(wait, WaitStatus.EXPIRED, "nobody decided in time")
-        return
+    else:
+        _reject_late(wait)
+    tool = ToolCall.objects.values_list("tool", flat=True).get(id=wait.tool_call_id)
+    verdict = "expired" if expires else str(DecisionVerdict.REJECT)
+    decided = {"tool": tool, "verdict": verdict, "by": "the deadline"}
+    wait_tell(tenant_id=wait.tenant_id, wait_id=wait.id, kind=NoticeKind.DECIDED, risk=wait.risk, facts=decided)
+    if not fetch(SEEN, {"wait": wait.id}):
+        unseen = {"tool": tool, "reason": "UNSEEN"}
+        wait_tell(tenant_id=wait.tenant_id, wait_id=wait.id, kind=NoticeKind.STUCK, risk=wait.risk, facts=unseen)
+
+
+def _reject_late(wait: Wait) -> None:
     rejection = {
         "wait": wait.id,
         "verdict": str(DecisionVerdict.REJECT),
@@ -149,9 +161,6 @@ def _close_late(wait: Wait) -> None:
         "validity": None,
     }
     fetch(DECIDE, rejection)
-    tool = ToolCall.objects.values_list("tool", flat=True).get(id=wait.tool_call_id)
-    facts = {"tool": tool, "verdict": str(DecisionVerdict.REJECT), "by": "the deadline"}
-    wait_tell(tenant_id=wait.tenant_id, wait_id=wait.id, kind=NoticeKind.DECIDED, risk=wait.risk, facts=facts)
 
 
 def wait_remind(*, wait_id: UUID) -> bool:

@@ -3,6 +3,7 @@
 import re
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django import template
 from django.template import Context
@@ -19,6 +20,7 @@ from console.pages.inbox.items import inbox_counts
 from console.pages.markdown import report_html
 from console.pages.stored import brief_of
 from runs.models import Run
+from runtime.sentences import path_of
 
 register = template.Library()
 _UNNAMED = re.compile(r"run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -50,6 +52,12 @@ def inbox_back(context: Context) -> str:
 def inbox_carried(context: Context) -> str:
     """The same, for a link to an item or an act on it, so that the way back stays."""
     return came_from(context["request"]).carried
+
+
+@register.filter
+def notice_path(subject: str, id: UUID) -> str:
+    """The page that a notice leads to."""
+    return path_of(subject, id)
 
 
 @register.simple_tag

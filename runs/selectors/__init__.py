@@ -79,12 +79,16 @@ from runs.selectors.scope import (
     standing_over,
     standing_pause,
 )
+from runs.selectors.stuck import Backlog, Failing, Silent, leases_silent, runs_untaken, sweeps_failing
 
 __all__ = [
     "EVIDENCE",
     "RECALLED",
+    "Backlog",
+    "Failing",
     "Pin",
     "Progress",
+    "Silent",
     "ToContinue",
     "access_run",
     "access_scope",
@@ -107,6 +111,7 @@ __all__ = [
     "hold_refusal",
     "last_message",
     "latest_stop",
+    "leases_silent",
     "lineage_holder",
     "live_children",
     "locked_run",
@@ -138,6 +143,7 @@ __all__ = [
     "runs_of_scope",
     "runs_to_look_at",
     "runs_to_reach",
+    "runs_untaken",
     "runs_visible",
     "runs_with_unheard_wakeups",
     "said_messages",
@@ -150,6 +156,7 @@ __all__ = [
     "standing_controls",
     "standing_over",
     "standing_pause",
+    "sweeps_failing",
     "thread_live_run",
     "to_continue",
     "trace_rows",

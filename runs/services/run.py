@@ -70,6 +70,7 @@ class Move:
     hold_reason: HoldReason | None = None
     detail: str = ""
     due_in: float | None = None
+    about: UUID | None = None
 
 
 def run_move(
@@ -82,12 +83,13 @@ def run_move(
     hold_reason: HoldReason | None = None,
     detail: str = "",
     due_in: float | None = None,
+    about: UUID | None = None,
 ) -> None:
     """Move the status of a locked run and record the transition. The database refuses an illegal move.
 
     A holder (`fence` given) that gives the run back frees the lease with it, and so does the end of a run, which settles
     or voids its open requests too, and wakes its parent. `detail` says why it is held or has ended; a run that is queued with
-    `due_in` seconds is not taken before they have passed. While a pause is open, a run that would be queued or would wait is
+    `due_in` seconds is not taken before they have passed. `about` is the call that it is held for. While a pause is open, a run that would be queued or would wait is
     held for it instead (ruling 32): its waits stay, and nothing queues it but the resume.
     """
     pause = open_pause(run) if to in (RunStatus.QUEUED, RunStatus.WAITING) else None
@@ -97,7 +99,7 @@ def run_move(
         to, cause, hold_reason, detail, due_in = RunStatus.HELD, "PAUSED", HoldReason.PAUSED, pause.reason[:500], None
     if hold_reason == HoldReason.PAUSED:
         control_adopt(run=run, kind=ControlKind.PAUSE, fence=fence)
-    move = Move(to, cause, actor, fence, hold_reason, detail, due_in)
+    move = Move(to, cause, actor, fence, hold_reason, detail, due_in, about)
     if fetch(MOVE, move_params(run, move)) != [(1,)]:
         raise RuntimeError(f"run {run.id} is no longer {run.status}")
     run_moved(run, move)
@@ -133,8 +135,8 @@ def run_moved(run: Run, move: Move) -> None:
     """
     if move.to in ENDED_RUN:
         parent_wake(run, f"child:{run.id}")
-    if move.to == RunStatus.HELD and move.hold_reason not in (None, HoldReason.PAUSED):
-        _tell_of_hold(run, HoldReason(move.hold_reason), move.fence)
+    if move.to == RunStatus.HELD and move.hold_reason is not None:
+        _tell_of_hold(run, HoldReason(move.hold_reason), move)
     place = Place(run.tenant_id, run.id, run.thread_id)
     trace("run_moved", place, before=str(run.status), after=str(move.to), cause=move.cause, fence=move.fence)
     run.status, run.hold_reason = move.to, move.hold_reason
@@ -145,16 +147,22 @@ def run_moved(run: Run, move: Move) -> None:
 _STUCK = {HoldReason.TAKEOVER_LIMIT, HoldReason.SAVE_UNKNOWN, HoldReason.SAVE_REFUSED, HoldReason.STORE_ERROR}
 
 
-def _tell_of_hold(run: Run, reason: HoldReason, fence: int | None) -> None:
-    """Tell people outside the pages that a run is held, in the transaction that holds it."""
+def _tell_of_hold(run: Run, reason: HoldReason, move: Move) -> None:
+    """Tell people outside the pages that a run is held, in the transaction that holds it. Who paused it knows; of a pause that
+    comes from a scope or from a parent, nobody is told run by run.
+    """
+    pause = open_pause(run) if reason == HoldReason.PAUSED else None
+    if pause is not None and (pause.scope_control_id or pause.cascade_of_id):
+        return
     kind = NoticeKind.STUCK if reason in _STUCK else NoticeKind.HELD
     notice_write(
         tenant_id=run.tenant_id,
         kind=NoticeKind.UNKNOWN_CALL if reason == HoldReason.UNCERTAIN_CALL else kind,
-        subject=Subject.RUN,
-        subject_id=run.id,
-        dedupe_key=f"run:{run.id}:{reason}:{fence or 0}",
-        facts={"reason": str(reason)},
+        subject=Subject.RUN if move.about is None else Subject.CALL,
+        subject_id=move.about or run.id,
+        dedupe_key=f"run:{run.id}:{reason}:{pause.id if pause else move.fence}",
+        facts={"reason": str(reason), "run": str(run.id)},
+        but=pause.requested_by.partition(":")[2] if pause else "",
     )
 
 

@@ -139,6 +139,7 @@ def _hold(session: Session, call: Any, other: Any) -> bool:
         hold_reason=HoldReason.UNCERTAIN_CALL,
         detail=f"{call.step_name} is call {other.id} of run {other.run_id} already, and {why}.",
         blocked=lambda: _still_holds(other.id),
+        about=other.id,
     )
     return False
 

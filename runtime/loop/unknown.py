@@ -157,13 +157,15 @@ def _tried_often(session: Session, call: Any) -> bool:
 
 def _hold(session: Session, open_calls: Sequence[Any]) -> bool:
     ids = [call.id for call in open_calls]
+    first = next((call for call in open_calls if call.contradicted), open_calls[0])
     park(
         session.holding,
         RunStatus.HELD,
         cause="UNCERTAIN_CALL",
         hold_reason=HoldReason.UNCERTAIN_CALL,
-        detail=_why_held(session, next((call for call in open_calls if call.contradicted), open_calls[0])),
+        detail=_why_held(session, first),
         blocked=lambda: any(_needs_a_person(call) for call in calls_of(ids=ids).values()),
+        about=first.id,
     )
     return False
 

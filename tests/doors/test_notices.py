@@ -13,7 +13,8 @@ from accounts.models import AuditEvent, Endpoint, Membership, Notice, User
 from approvals.models import Decision, Vote, Wait
 from receipts.models import ToolCall
 from runs.models import Run
-from runtime.notices import link, notices_deliver
+from runtime.notices import notices_deliver
+from runtime.sentences import link
 from tests.doors.world import OPERATOR, STRANGER, Doors, manage
 from tests.receiver import Receiver, receiver
 
@@ -128,7 +129,7 @@ def test_a_link_that_is_fetched_ten_times_decides_nothing(doors: Doors, hook: Re
     doors.unknown()
     notices_deliver()
     links = sorted({body["link"] for body in hook.bodies})
-    assert {one.split("/")[1] for one in links} == {"waits", "runs"}
+    assert {one.split("/")[1] for one in links} == {"waits", "calls"}
     before = facts()
     for path in links:
         for client in (Client(), browser(OPERATOR), browser("only-approver"), browser(STRANGER)):

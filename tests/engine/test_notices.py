@@ -95,7 +95,7 @@ def test_a_call_of_unknown_outcome_is_told(engine: Engine, hook: Receiver) -> No
     call = lose_answer(engine)
     assert rows() == [("UNKNOWN_CALL", "PENDING")]
     notices_deliver()
-    assert hook.bodies[0]["link"] == f"https://signalbox.example/runs/{call.run_id}/"
+    assert hook.bodies[0]["link"] == f"https://signalbox.example/calls/{call.id}/"
 
 
 def test_nothing_is_written_where_nobody_listens(engine: Engine, hook: Receiver) -> None:
