@@ -132,6 +132,9 @@ def _tell(claim: Claim, endpoint: Any, notices: Sequence[Any]) -> None:
         _not_taken(claim, notices, str(error), again=True)
     except BodyChanged:
         _not_taken(claim, notices, "The stored address was changed.", again=False)
+    except Exception as error:  # what one can't be told keeps nobody else from being told, and comes to an end
+        logger.exception("endpoint %s could not be told", endpoint.id)
+        _not_taken(claim, notices, f"It could not be told ({type(error).__name__}).", again=True)
     else:
         notices_settle(claim, ids, status=NoticeStatus.SENT)
 

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models.functions import Greatest
 
 from accounts.audit import audit_append, audit_refused
 from accounts.errors import Invalid, NotAllowed, Refused
@@ -24,7 +25,7 @@ LONGEST = timedelta(days=92)
 
 @dataclass(frozen=True)
 class DelegationWanted:
-    """To whom, by their username, and for what time; `starts_at` None is now."""
+    """To whom, by their username, and for what time; `starts_at` None is now, and so is what has passed."""
 
     taker: str
     ends_at: datetime
@@ -99,7 +100,7 @@ def _give(actor: Actor, wanted: DelegationWanted, reason: str) -> Delegated:
         tenant_id=actor.tenant_id,
         giver=actor.label,
         taker=f"person:{wanted.taker}",
-        starts_at=wanted.starts_at or ClockTimestamp(),
+        starts_at=Greatest(ClockTimestamp(), wanted.starts_at) if wanted.starts_at else ClockTimestamp(),
         ends_at=wanted.ends_at,
         reason=reason,
     )

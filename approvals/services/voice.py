@@ -40,14 +40,21 @@ def voice_of(
     """The label of the person whose authority the actor decides this wait with, or why there is none.
 
     Their own comes first. Else that of the oldest delegation to them which fits and whose voice is not among those that
-    have `spoken`. Whoever started the run, or wrote the call, is refused with any voice where tenant or wait say so.
+    have `spoken`. Whoever started the run, or wrote the call, is refused with any voice where tenant or wait say so, and so is
+    anybody with the voice of such a person.
     """
     own = Holder(actor.label, actor.roles, actor.groups)
     holders = [own] if own.is_asked(wait) else _givers(actor, wait)
     if not holders:
         return _not_asked(actor, wait)
-    voice = next((one.label for one in holders if one.label not in spoken), holders[0].label)
-    return _by_themselves(actor, voice, run, wait, self_approval=self_approval, author=author) or voice
+    unspoken = [one.label for one in holders if one.label not in spoken] or [holders[0].label]
+    refusals = []
+    for voice in unspoken:
+        refused = _by_themselves(actor, voice, run, wait, self_approval=self_approval, author=author)
+        if refused is None:
+            return voice
+        refusals.append(refused)
+    return refusals[0]
 
 
 def lapsed_voice(wait: Wait) -> str | None:

@@ -60,6 +60,8 @@ def checked(url: str) -> Target:
 def _parts(url: str) -> tuple[str, str, int, str]:
     if len(url) > MAX_LENGTH or any(ord(char) <= 32 or ord(char) == 127 for char in url):
         raise AddressRefused(f"An address has at most {MAX_LENGTH} characters, and no spaces.")
+    if not url.isascii():
+        raise AddressRefused("An address is plain ASCII: a host in its xn-- form, and the rest written with %.")
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -13,8 +13,8 @@ from django.test import override_settings
 
 from accounts.errors import EndpointGone, Invalid, NotAllowed
 from accounts.models import Endpoint, Notice
-from accounts.services import notices_claim
-from accounts.states import NoticeKind
+from accounts.services import Address, endpoint_create, notices_claim
+from accounts.states import EndpointKind, NoticeKind
 from approvals.models import Wait
 from runtime.loop import drive
 from runtime.notices import notices_deliver
@@ -263,6 +263,27 @@ def test_a_name_of_which_any_address_is_private_is_refused_when_it_is_saved(
         refused.sentence == "Nothing was done. address: hooks.example leads to 10.0.0.8, which is not a public address."
     )
     assert not Endpoint.objects.exists()
+
+
+def test_a_notice_that_can_not_even_be_written_comes_to_an_end_and_keeps_no_other_from_being_told(
+    engine: Engine, hook: Receiver, mailed: list[str]
+) -> None:
+    """An address with a line break in it, as no act stores one: a mail to it can't be made."""
+    address = Address(EndpointKind.MAIL, "a@b.example\nBcc: c@d.example", "a…@b.example")
+    hears = frozenset({NoticeKind.OPENED})
+    endpoint_create(
+        actor=engine.person("olga"), membership=None, name="broken", address=address, hears=hears, digest=False
+    )
+    listening(engine, hook, NoticeKind.OPENED)
+    asked(engine)
+    assert notices_deliver() == 2
+    assert (len(hook.bodies), mailed) == (1, [])
+    assert sorted(rows()) == [("OPENED", "PENDING"), ("OPENED", "SENT")]
+    with override_settings(NOTICE_ATTEMPTS=1):
+        sql("UPDATE accounts_notice SET due_at = clock_timestamp() WHERE status = 'PENDING'")
+        notices_deliver()
+    broken = Notice.objects.get(endpoint__name="broken")
+    assert (broken.status, broken.error) == ("FAILED", "It could not be told (ValueError).")
 
 
 # ── who, and what stays secret ───────────────────────────────────────────────

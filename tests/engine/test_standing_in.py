@@ -144,6 +144,26 @@ def test_an_approval_in_the_place_of_somebody_who_lost_the_role_is_void_before_d
     assert (wait.status, SCRIPT.labels("once")) == ("INVALIDATED", [])
 
 
+def test_a_delegation_begins_when_it_is_given_at_the_earliest(engine: Engine) -> None:
+    outcome = give(engine, "ann", "vera", after=-5, hours=8)
+    assert isinstance(outcome, Delegated)
+    stored = Delegation.objects.get(id=outcome.delegation_id)
+    assert abs(stored.starts_at - stored.given_at) < timedelta(seconds=30)
+
+
+def test_who_stands_in_for_two_is_not_kept_from_deciding_by_what_one_of_them_started(engine: Engine) -> None:
+    """The older delegation is that of who started the run, whose voice may not be heard."""
+    Tenant.objects.filter(id=engine.tenant.id).update(self_approval=False)
+    Membership.objects.filter(user__username="olga-north").update(roles=["operator", "approver"])
+    given(engine, "olga", "vera")
+    run_id = engine.run(calls(("once", "a")))
+    wait = open_wait(run_id)
+    assert isinstance(engine.decide(wait, by="vera"), SelfApproval)
+    given(engine, "ann", "vera")
+    assert isinstance(engine.decide(wait, by="vera"), Decided)
+    assert Vote.objects.get(wait=wait).voice == engine.person("ann").label
+
+
 def test_what_does_not_fit_is_no_delegation(engine: Engine) -> None:
     before = counts()
     assert isinstance(give(engine, "ann", "ann"), Invalid)

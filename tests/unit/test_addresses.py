@@ -50,6 +50,8 @@ def test_no_spelling_of_this_machine_is_taken(host: str) -> None:
             "https://hooks.example:99999/",
         ),
         *("https://hooks.example/a b", "https://hooks.example/\r\nHost: b", "https://hooks.example/" + "a" * 2000),
+        *("https://hooks.example/\u00fc", "https://h\u00f6\u00f6ks.example/x", "https://hooks.example/?q=\u202e"),
+        "https://\uff11\uff12\uff17.0.0.1/",
     ],
 )
 def test_what_is_no_address_of_a_webhook_is_refused(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
