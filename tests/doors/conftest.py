@@ -10,6 +10,7 @@ from pytest_django import DjangoDbBlocker
 from approvals.models import Wait
 from receipts.models import ToolCall
 from runs.models import Run
+from tests.doors.things import Things, made_things
 from tests.doors.world import ALDER, BIRCH, Doors, make_doors
 from tests.services import Services, cloned_database
 from tests.unit.outside_world import outside_world
@@ -45,6 +46,12 @@ def unknown(doors: Doors) -> ToolCall:
 def completed(doors: Doors) -> Run:
     """A run that is over."""
     return doors.completed()
+
+
+@pytest.fixture(scope="module")
+def things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Iterator[Things]:
+    """What paths name, for a walk that changes none of it."""
+    yield from made_things(doors, waiting, unknown, completed)
 
 
 @pytest.fixture

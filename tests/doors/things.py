@@ -1,6 +1,8 @@
 """The objects that the doors are walked with, and what an act on one of them could change."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from ipaddress import ip_network
 from typing import Any
 from uuid import UUID
@@ -13,18 +15,27 @@ from accounts.selectors import actor_named
 from approvals.models import Assignment, Decision, Delegation, Grant, PolicyActivation, PolicyVersion, Vote, Wait
 from approvals.services import GrantGiven, PolicySaved, policy_save
 from checkpoints.models import Checkpoint, Commitment, Intent, Obligation
-from receipts.models import Contradiction, Reconciliation, ToolCall
+from receipts.models import Contradiction, Reconciliation, ReportVersion, ToolCall
 from runs.models import ControlRequest, Run, ScopeControl, Wakeup
+from runs.services import workspace_open
+from runs.states import ScopeKind
 from runtime.services import (
+    Attached,
     EndpointAdded,
     EndpointRequest,
     GrantRequest,
+    ScopeState,
+    Upload,
+    call_attach,
     endpoint_add,
     endpoint_drop,
+    named_scope,
+    scope_end,
+    scope_stop,
     tool_grant,
 )
 from tests.doors.routes import MISSING, ROUTES
-from tests.doors.world import OPERATOR
+from tests.doors.world import OPERATOR, Doors, person
 
 
 @dataclass(frozen=True)
@@ -102,3 +113,86 @@ def grant_of_the_tour() -> UUID:
     given = tool_grant(actor=actor_named(username=OPERATOR, door="page"), wanted=wanted, reason="to be walked")
     assert isinstance(given, GrantGiven)
     return given.grant_id
+
+
+SAID_OTHERWISE = {
+    "accepted": "EXECUTED",
+    "says": "NOT_EXECUTED",
+    "evidence": "Nothing is there.",
+    "raised_by": "person:operator",
+}
+SOMEBODY = {"person": "person:somebody", "assigned_by": "person:somebody"}
+
+
+def made_things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) -> Iterator[Things]:
+    """Everything that a path can name; a stop of a scope is lifted at the end, since other modules start runs on its thread."""
+    promise = Obligation.objects.get(run=waiting.run_id, status="OPEN")
+    term = Commitment.objects.filter(run=waiting.run_id)[0]
+    version = ReportVersion.objects.filter(run=completed).latest("version_no")
+    run = waiting.run_id
+    flag, _ = Contradiction.objects.get_or_create(
+        tool_call=unknown, attempt_no=1, source="HUMAN", defaults={"tenant": doors.tenant, **SAID_OTHERWISE}
+    )
+    stopped = scope_stop(
+        actor=person(OPERATOR),
+        scope=named_scope(actor=person(OPERATOR), kind=ScopeKind.THREAD, of=str(completed.thread_id)),
+        reason="walked",
+    )
+    assert isinstance(stopped, ScopeState), stopped
+    Assignment.objects.get_or_create(wait=waiting, ended_at=None, defaults=SOMEBODY)
+    over = Delegation.objects.create(
+        tenant=doors.tenant,
+        giver="person:somebody",
+        taker="person:else",
+        starts_at=datetime(2026, 1, 1, tzinfo=UTC),
+        ends_at=datetime(2026, 1, 2, tzinfo=UTC),
+        reason="away",
+    )
+    file = call_attach(actor=person(OPERATOR), call_id=unknown.id, file=Upload("seen.txt", b"one post"))
+    assert isinstance(file, Attached), file
+    workspace = workspace_open(tenant_id=doors.tenant.id, title="A long research")
+    policy, grant = policy_of_the_tour(), grant_of_the_tour()
+    endpoint = told_no_more()
+    named: dict[str, dict[str, Any]] = {
+        "agent": {"agent": "nobody"},
+        "run": {"id": run},
+        "run of a report": {"id": completed.id},
+        "input": {"id": run, "name": "a"},
+        "checkpoint": {"id": run, "revision": 1},
+        "difference": {"id": run, "revision": 1, "other": 2},
+        "wait": {"id": waiting.id},
+        "call": {"id": unknown.id},
+        "obligation": {"id": promise.id},
+        "commitment": {"id": term.id},
+        "report": {"id": version.report_id},
+        "version": {"id": version.report_id, "version": version.version_no},
+        "workspace": {"id": workspace.id},
+        "contradiction": {"id": flag.id},
+        "policy": {"number": policy},
+        "grant": {"id": grant},
+        "tool": {"agent": "fund_comparison", "tool": "publish_report"},
+        "two policies": {"number": policy, "other": policy},
+        "scope": {"id": stopped.control_id},
+        "endpoint": {"id": endpoint},
+        "delegation": {"id": over.id},
+        "attachment": {"id": unknown.id, "attachment": file.attachment_id},
+    }
+    ids = (
+        run,
+        waiting.id,
+        unknown.id,
+        unknown.run_id,
+        completed.id,
+        promise.id,
+        term.id,
+        version.report_id,
+        workspace.id,
+        grant,
+        stopped.control_id,
+        endpoint,
+        over.id,
+        file.attachment_id,
+    )
+    yield Things(named, tuple(str(id) for id in ids))
+    lifted = scope_end(actor=person(OPERATOR), control_id=stopped.control_id, reason="walked")
+    assert isinstance(lifted, ScopeState), lifted
