@@ -46,6 +46,24 @@ class EndpointGone(Refused):
     code = "ENDPOINT_GONE"
 
 
+class EndpointPaused(Refused):
+    """Nothing was done. This endpoint is paused already."""
+
+    code = "ENDPOINT_PAUSED"
+
+
+class EndpointNotPaused(Refused):
+    """Nothing was done. This endpoint is not paused."""
+
+    code = "ENDPOINT_NOT_PAUSED"
+
+
+class AlreadyTested(Refused):
+    """Nothing was done. A test of this endpoint is under way already; its result is among what was told."""
+
+    code = "TEST_UNDER_WAY"
+
+
 class WrongPassword(Refused):
     """Nothing was done. This is not the password of {actor}."""
 

@@ -11,7 +11,7 @@ from django.db.models import Func, Q
 from django.db.models.expressions import RawSQL
 
 from accounts.keys import new_id
-from accounts.states import NOTICE_MOVES, EndpointKind, NoticeKind, NoticeStatus, Role, Subject
+from accounts.states import HEARD, NOTICE_MOVES, EndpointKind, NoticeKind, NoticeStatus, Role, Subject
 
 ROLE_NAMES = [role.value for role in Role]
 
@@ -32,6 +32,11 @@ def append_only(name: str = "append_only") -> pgtrigger.Protect:
 def no_delete() -> pgtrigger.Protect:
     """The trigger of a table whose rows are never deleted."""
     return pgtrigger.Protect(name="no_delete", operation=pgtrigger.Delete)
+
+
+def kept_while(condition: str) -> pgtrigger.Protect:
+    """The trigger of a table whose rows are deleted by retention only: never while an SQL condition on OLD holds."""
+    return pgtrigger.Protect(name="no_delete", operation=pgtrigger.Delete, condition=pgtrigger.Condition(condition))
 
 
 def no_truncate() -> pgtrigger.Trigger:
@@ -223,7 +228,8 @@ class AuditEvent(models.Model):
 class Endpoint(models.Model):
     """Where somebody hears of things outside the pages: a person's, or the whole tenant's where `membership` is null.
 
-    The address is a secret: sealed with the tenant's data key and never shown again. `shown` names it for people.
+    The address is a secret, and so is what a webhook is signed with: sealed with the tenant's data key and never shown
+    again. `shown` names the address for people. One that is paused is told nothing, and not later either.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -233,29 +239,29 @@ class Endpoint(models.Model):
     name = models.CharField(max_length=100)
     shown = models.CharField(max_length=300)
     address = models.BinaryField()
+    secret = models.BinaryField(null=True)
     data_key = models.ForeignKey(DataKey, on_delete=models.PROTECT)
     hears = ArrayField(models.CharField(max_length=16))
     digest = models.BooleanField(db_default=False)
     created_by = models.CharField(max_length=200)
     created_at = models.DateTimeField(db_default=ClockTimestamp())
+    paused_at = models.DateTimeField(null=True)
     removed_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints: ClassVar = [
             one_of("kind", list(EndpointKind), "endpoint_kind_known"),
             models.CheckConstraint(
-                condition=Q(hears__contained_by=[kind.value for kind in NoticeKind]) & Q(hears__len__gte=1),
+                condition=Q(hears__contained_by=[kind.value for kind in HEARD]) & Q(hears__len__gte=1),
                 name="endpoint_hears_known",
             ),
             models.CheckConstraint(condition=Q(digest=False) | Q(kind=EndpointKind.MAIL), name="digest_by_mail"),
+            models.CheckConstraint(condition=Q(secret=None) | Q(kind=EndpointKind.WEBHOOK), name="secret_of_a_webhook"),
         ]
         indexes: ClassVar = [models.Index(fields=["tenant"], condition=Q(removed_at=None), name="endpoint_live")]
         triggers: ClassVar = [
-            pgtrigger.ReadOnly(
-                name="endpoint_frozen",
-                fields=["tenant", "membership", "kind", "address", "data_key", "hears", "digest", "created_by"],
-            ),
-            no_delete(),
+            pgtrigger.ReadOnly(name="endpoint_frozen", fields=["id", "tenant", "membership", "kind", "created_by"]),
+            kept_while("OLD.removed_at IS NULL OR OLD.removed_at > now() - interval '1 day'"),
             no_truncate(),
         ]
 
@@ -292,7 +298,7 @@ class Notice(models.Model):
         triggers: ClassVar = [
             pgtrigger.FSM(name="legal_moves", field="status", transitions=NOTICE_MOVES),
             starts_as(NoticeStatus.PENDING),
-            no_delete(),
+            kept_while("OLD.closed_at IS NULL OR OLD.closed_at > now() - interval '1 day'"),
             no_truncate(),
         ]
 

@@ -78,6 +78,11 @@ class NoticeKind(StrEnum):
     UNKNOWN_CALL = "UNKNOWN_CALL"
     HELD = "HELD"
     STUCK = "STUCK"
+    TEST = "TEST"
+
+
+# What an endpoint can be asked to hear of: a test is told to the one that is tested.
+HEARD = [kind for kind in NoticeKind if kind != NoticeKind.TEST]
 
 
 class Subject(StrEnum):
@@ -88,6 +93,7 @@ class Subject(StrEnum):
     CALL = "call"
     DELEGATION = "delegation"
     TENANT = "tenant"
+    ENDPOINT = "endpoint"
 
 
 class NoticeStatus(StrEnum):

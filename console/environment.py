@@ -69,6 +69,8 @@ class Environment(BaseSettings):
     notice_networks: tuple[IPvAnyNetwork, ...] = ()
     notice_seconds: Annotated[float, Field(gt=0)] = 10.0
     notice_attempts: Annotated[int, Field(ge=1)] = 8
+    # How long what was told is kept, for `manage.py endpoints purge`.
+    retain_notices_days: Annotated[int, Field(ge=1)] = 90
     # How long something does not move before people are told that it is stuck.
     notice_stuck_seconds: Annotated[float, Field(gt=0)] = 120.0
     notice_digest_seconds: Annotated[int, Field(ge=60)] = 24 * 3600

@@ -238,6 +238,7 @@ PUBLIC_URL = ENV.public_url.rstrip("/")
 NOTICE_NETWORKS = ENV.notice_networks
 NOTICE_SECONDS = ENV.notice_seconds
 NOTICE_ATTEMPTS = ENV.notice_attempts
+RETAIN_NOTICES_DAYS = ENV.retain_notices_days
 NOTICE_STUCK_SECONDS = ENV.notice_stuck_seconds
 NOTICE_DIGEST_SECONDS = ENV.notice_digest_seconds
 EMAIL_HOST, EMAIL_PORT = ENV.mail_host, ENV.mail_port

@@ -80,6 +80,7 @@ urlpatterns = [
     path("workspaces/<uuid:id>/", memory.workspace_page, name="workspace"),
     path("memory/", memory.memory_list, name="memory"),
     path("settings/notifications/", notifications.notifications, name="notifications"),
-    path("settings/notifications/<uuid:id>/", notifications.notification_remove, name="notification-remove"),
+    path("settings/notifications/<uuid:id>/", notifications.notification, name="notification"),
+    path("settings/notifications/<uuid:id>/remove/", notifications.notification_remove, name="notification-remove"),
     path("api/v1/", include("console.api.urls")),
 ]

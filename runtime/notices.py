@@ -19,11 +19,12 @@ from accounts.services import Claim, notices_again, notices_claim, notices_settl
 from accounts.states import EndpointKind, NoticeKind, NoticeStatus, Permission
 from approvals.selectors import delegations_to_come, people_looking, waits_open
 from approvals.services import asks
-from runs.selectors import runs_held
+from runs.selectors import database_now, runs_held
 from runtime.gateways.addresses import AddressRefused, checked
 from runtime.gateways.chat import tell_service
 from runtime.gateways.mail import send_mail
 from runtime.gateways.post import NotTaken, post
+from runtime.gateways.signature import signed
 from runtime.sentences import link, sentence
 from runtime.stuck import WATCHED, stuck_now
 
@@ -56,7 +57,7 @@ def notices_deliver(most: int = 50) -> int:
 def _deliver(claim: Claim) -> None:
     notices = notices_claimed(list(claim.attempts))
     endpoint = notices[0].endpoint
-    mute = _mute(endpoint)
+    mute = _mute(endpoint, tested=notices[0].kind == NoticeKind.TEST)
     live = [] if mute else _still_so(notices)
     gone = [notice.id for notice in notices if notice not in live]
     if gone:
@@ -71,10 +72,12 @@ def _deliver(claim: Claim) -> None:
         _tell(claim, endpoint, told)
 
 
-def _mute(endpoint: Any) -> str:
-    """Why an endpoint is told nothing, or nothing."""
+def _mute(endpoint: Any, *, tested: bool) -> str:
+    """Why an endpoint is told nothing, or nothing. A test goes to a paused one as well."""
     if endpoint.removed_at is not None:
         return "The endpoint was removed."
+    if endpoint.paused_at is not None and not tested:
+        return "The endpoint is paused."
     person = endpoint.membership and endpoint.membership.user
     return "The person was switched off." if person and not person.is_active else ""
 
@@ -140,6 +143,7 @@ def _tell(claim: Claim, endpoint: Any, notices: Sequence[Any]) -> None:
 
 
 def _not_taken(claim: Claim, notices: Sequence[Any], why: str, *, again: bool) -> None:
+    again = again and notices[0].kind != NoticeKind.TEST  # whoever tests looks at what came of it
     tired = [one.id for one in notices if not again or claim.attempts[one.id] >= settings.NOTICE_ATTEMPTS]
     rest = [one.id for one in notices if one.id not in tired]
     logger.warning("endpoint %s was not told: %s", notices[0].endpoint_id, why)
@@ -165,8 +169,12 @@ def _post(address: str, endpoint: Any, notice: Any) -> None:
         "link": link(notice.subject, notice.subject_id),
         "at": notice.created_at.astimezone(UTC).isoformat(),
     }
+    content = json.dumps(body).encode()
     headers = {"Content-Type": "application/json", "User-Agent": "Signalbox", "Idempotency-Key": str(notice.id)}
-    post(checked(address), json.dumps(body).encode(), headers=headers, seconds=settings.NOTICE_SECONDS)
+    if endpoint.secret is not None:
+        secret = plain_body(key_id=endpoint.data_key_id, body=endpoint.secret).decode()
+        headers |= signed(secret, id=notice.id, at=int(database_now().timestamp()), body=content)
+    post(checked(address), content, headers=headers, seconds=settings.NOTICE_SECONDS)
 
 
 def _chat(address: str, endpoint: Any, notice: Any) -> None:

@@ -20,6 +20,7 @@ _SENTENCES: dict[NoticeKind, str] = {
     NoticeKind.UNKNOWN_CALL: "A run is held by a call of which nobody knows whether it happened.",
     NoticeKind.HELD: "A run is held: {reason}.",
     NoticeKind.STUCK: "A run can't go on by itself: {reason}.",
+    NoticeKind.TEST: "This is a test that {by} asked for. Nothing happened.",
 }
 _ASKED_ANEW = "A call of {tool} that {person} looks at is asked about anew."
 _EXPIRED = "The time to decide about a call of {tool} is over. It is not sent."
@@ -47,6 +48,7 @@ _PATHS = {
     Subject.CALL: "/calls/{id}/",
     Subject.DELEGATION: "/delegations/",
     Subject.TENANT: "/",
+    Subject.ENDPOINT: "/settings/notifications/{id}/",
 }
 
 

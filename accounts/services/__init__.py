@@ -1,7 +1,23 @@
 """Writes: tenants, people, roles and tokens; where people hear of things; and the outbox of what they are told."""
 
-from accounts.services.endpoint import Address, endpoint_create, endpoint_remove
-from accounts.services.notice import Claim, notice_write, notices_again, notices_claim, notices_settle
+from accounts.services.endpoint import (
+    Address,
+    Change,
+    endpoint_change,
+    endpoint_create,
+    endpoint_pause,
+    endpoint_remove,
+    endpoint_resume,
+)
+from accounts.services.notice import (
+    Claim,
+    notice_test,
+    notice_write,
+    notices_again,
+    notices_claim,
+    notices_purge,
+    notices_settle,
+)
 from accounts.services.people import (
     actor_confirm,
     member_set,
@@ -14,14 +30,20 @@ from accounts.services.people import (
 
 __all__ = [
     "Address",
+    "Change",
     "Claim",
     "actor_confirm",
+    "endpoint_change",
     "endpoint_create",
+    "endpoint_pause",
     "endpoint_remove",
+    "endpoint_resume",
     "member_set",
+    "notice_test",
     "notice_write",
     "notices_again",
     "notices_claim",
+    "notices_purge",
     "notices_settle",
     "tenant_create",
     "tenant_rules_set",

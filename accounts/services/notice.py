@@ -1,5 +1,6 @@
 """The outbox of what people are told outside the pages: written with the fact, claimed, and closed."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,9 +8,12 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
 
+from accounts.audit import audit_append
+from accounts.keys import new_id
 from accounts.statements import fetch
-from accounts.states import NoticeKind, NoticeStatus, Subject
+from accounts.states import Actor, NoticeKind, NoticeStatus, Subject
 
 _NOTICE = """
 INSERT INTO accounts_notice (id, endpoint_id, kind, dedupe_key, subject, subject_id, facts, gathered, due_at)
@@ -20,7 +24,7 @@ SELECT gen_random_uuid(), e.id, %(kind)s::text, %(key)s::text, %(subject)s::text
         ELSE clock_timestamp() END
 FROM accounts_endpoint e
 LEFT JOIN accounts_membership m ON m.id = e.membership_id LEFT JOIN accounts_user u ON u.id = m.user_id
-WHERE e.tenant_id = %(tenant)s::uuid AND e.removed_at IS NULL AND %(kind)s::text = ANY(e.hears)
+WHERE e.tenant_id = %(tenant)s::uuid AND e.removed_at IS NULL AND e.paused_at IS NULL AND %(kind)s::text = ANY(e.hears)
     AND coalesce(u.username <> %(but)s::text, true)
     AND (%(to)s::text = '' OR coalesce(u.username = %(to)s::text, true))
 ON CONFLICT (endpoint_id, dedupe_key) DO NOTHING RETURNING id"""
@@ -113,3 +117,56 @@ def notices_again(claim: Claim, ids: Sequence[UUID], *, seconds: float, error: s
 
 def _claimed(claim: Claim, ids: Sequence[UUID]) -> dict[str, Any]:
     return {"ids": list(ids), "attempts": [claim.attempts[id] for id in ids]}
+
+
+_TEST = """
+INSERT INTO accounts_notice (id, endpoint_id, kind, dedupe_key, subject, subject_id, facts, gathered, due_at)
+SELECT %(id)s::uuid, e.id, 'TEST', 'test:' || (
+        SELECT coalesce(max(substr(n.dedupe_key, 6)::int), 0) + 1 FROM accounts_notice n
+        WHERE n.endpoint_id = e.id AND n.kind = 'TEST' AND n.status <> 'PENDING'),
+    'endpoint', e.id, jsonb_build_object('by', %(by)s::text), false, clock_timestamp()
+FROM accounts_endpoint e WHERE e.id = %(endpoint)s::uuid AND e.removed_at IS NULL
+ON CONFLICT (endpoint_id, dedupe_key) DO NOTHING RETURNING id"""
+
+
+def notice_test(*, endpoint_id: UUID, by: str) -> UUID | None:
+    """Have one endpoint told that it is tested, by whom. None while a test before is not told yet, and of a removed one."""
+    found = fetch(_TEST, {"id": new_id(), "endpoint": endpoint_id, "by": by})
+    return found[0][0] if found else None
+
+
+_PURGE = """
+WITH gone AS (
+    DELETE FROM accounts_notice n USING accounts_endpoint e
+    WHERE e.id = n.endpoint_id AND e.tenant_id = %(tenant)s::uuid
+        AND n.closed_at < now() - make_interval(days => %(days)s::int) RETURNING n.id)
+SELECT count(*) FROM gone"""
+
+_PURGE_ENDPOINTS = """
+WITH gone AS (
+    DELETE FROM accounts_endpoint e WHERE e.tenant_id = %(tenant)s::uuid
+        AND e.removed_at < now() - make_interval(days => %(days)s::int)
+        AND NOT EXISTS (SELECT FROM accounts_notice n WHERE n.endpoint_id = e.id) RETURNING e.id)
+SELECT count(*) FROM gone"""
+
+
+def notices_purge(*, actor: Actor, days: int, reason: str) -> tuple[int, int]:
+    """Delete what was told, or given up, more than so many days ago, and endpoints that were removed then and have nothing
+    left. Returns how many of each. What is not told yet stays. The caller has checked who asks.
+    """
+    wanted = {"tenant": actor.tenant_id, "days": days}
+    with transaction.atomic():
+        told, endpoints = fetch(_PURGE, wanted)[0][0], fetch(_PURGE_ENDPOINTS, wanted)[0][0]
+        audit_append(
+            actor=actor,
+            action="notices.purge",
+            object_type="tenant",
+            object_id=actor.tenant_id,
+            detail={
+                "days": days,
+                "notices": told,
+                "endpoints": endpoints,
+                "reason_digest": hashlib.sha256(reason.encode()).hexdigest(),
+            },
+        )
+    return told, endpoints

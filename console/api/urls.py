@@ -126,7 +126,13 @@ urlpatterns = [
     path("obligations/", obligations.Obligations.as_view(), name="obligations"),
     path("obligations/<uuid:id>/release/", obligations.ObligationRelease.as_view(), name="obligation-release"),
     path("endpoints/", endpoints.Endpoints.as_view(), name="endpoints"),
+    path("endpoints/<uuid:id>/", endpoints.OneEndpoint.as_view(), name="endpoint"),
+    path("endpoints/<uuid:id>/change/", endpoints.EndpointChanging.as_view(), name="endpoint-change"),
+    path("endpoints/<uuid:id>/pause/", endpoints.EndpointPause.as_view(), name="endpoint-pause"),
+    path("endpoints/<uuid:id>/resume/", endpoints.EndpointResume.as_view(), name="endpoint-resume"),
+    path("endpoints/<uuid:id>/test/", endpoints.EndpointTest.as_view(), name="endpoint-test"),
     path("endpoints/<uuid:id>/remove/", endpoints.EndpointRemoval.as_view(), name="endpoint-remove"),
     path("notices/", endpoints.Notices.as_view(), name="notices"),
+    path("notices/purge/", endpoints.NoticePurge.as_view(), name="notices-purge"),
     re_path("", Missing.as_view(), name="missing"),
 ]

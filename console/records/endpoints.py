@@ -1,9 +1,11 @@
 """Records of where people hear of things outside the pages, and of what they were told. Never an address."""
 
+from typing import Any
+
 from rest_framework import serializers
 
 from accounts.models import Endpoint, Notice
-from accounts.states import EndpointKind, NoticeKind, NoticeStatus, Subject
+from accounts.states import HEARD, EndpointKind, NoticeKind, NoticeStatus, Subject
 
 
 class EndpointRecord(serializers.Serializer[Endpoint]):
@@ -14,11 +16,16 @@ class EndpointRecord(serializers.Serializer[Endpoint]):
     name = serializers.CharField()
     shown = serializers.CharField()
     person = serializers.CharField(source="membership.user.username", default=None, allow_null=True)
-    hears = serializers.ListField(child=serializers.ChoiceField(choices=list(NoticeKind)))
+    hears = serializers.ListField(child=serializers.ChoiceField(choices=HEARD))
     digest = serializers.BooleanField()
+    signed = serializers.SerializerMethodField()
     created_by = serializers.CharField()
     created_at = serializers.DateTimeField()
+    paused_at = serializers.DateTimeField(allow_null=True)
     removed_at = serializers.DateTimeField(allow_null=True)
+
+    def get_signed(self, endpoint: Endpoint) -> bool:
+        return endpoint.secret is not None
 
 
 class NoticeRecord(serializers.Serializer[Notice]):
@@ -35,3 +42,10 @@ class NoticeRecord(serializers.Serializer[Notice]):
     error = serializers.CharField()
     created_at = serializers.DateTimeField()
     closed_at = serializers.DateTimeField(allow_null=True)
+
+
+class PurgedRecord(serializers.Serializer[Any]):
+    """How many notices, and endpoints that had none left, are gone for good."""
+
+    notices = serializers.IntegerField()
+    endpoints = serializers.IntegerField()

@@ -16,7 +16,22 @@ from runtime.services.descend import SuccessorRequest, fork_preview, run_continu
 from runtime.services.goal import GoalRevised, goal_revise
 from runtime.services.grant import GrantRequest, tool_grant
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
-from runtime.services.notify import EndpointAdded, EndpointRemoved, EndpointRequest, endpoint_add, endpoint_drop
+from runtime.services.notify import (
+    EndpointAdded,
+    EndpointChange,
+    EndpointKept,
+    EndpointRemoved,
+    EndpointRequest,
+    EndpointTested,
+    NoticesPurged,
+    endpoint_add,
+    endpoint_drop,
+    endpoint_edit,
+    endpoint_go_on,
+    endpoint_hold,
+    endpoint_test,
+    notices_retain,
+)
 from runtime.services.pause import run_pause
 from runtime.services.probe import Probed, call_probe, can_probe
 from runtime.services.reconcile import Reconciled, VerdictRequest, call_reconcile
@@ -50,13 +65,17 @@ __all__ = [
     "Attached",
     "CapRaised",
     "EndpointAdded",
+    "EndpointChange",
+    "EndpointKept",
     "EndpointRemoved",
     "EndpointRequest",
+    "EndpointTested",
     "EvidenceGiven",
     "Flagged",
     "GoalRevised",
     "GrantRequest",
     "InputRefused",
+    "NoticesPurged",
     "PauseState",
     "Preview",
     "Probed",
@@ -96,10 +115,15 @@ __all__ = [
     "effect_repeat",
     "endpoint_add",
     "endpoint_drop",
+    "endpoint_edit",
+    "endpoint_go_on",
+    "endpoint_hold",
+    "endpoint_test",
     "fork_preview",
     "goal_revise",
     "lines_of",
     "named_scope",
+    "notices_retain",
     "obligation_release",
     "paused_with_scope",
     "policy_rehearse",

@@ -74,6 +74,9 @@ TRY_POLICY = Act(Permission.GOVERN, {"text": ""})
 ELSEWHERE = {"kind": "WEBHOOK", "name": "walked", "address": "nowhere", "whole_tenant": True}
 TELL = Act(Permission.NOTIFY, ELSEWHERE)
 UNTELL = Act(Permission.NOTIFY, {})
+CHANGE_TOLD = Act(Permission.NOTIFY, {"how": "test"})
+RENAME_TOLD = Act(Permission.NOTIFY, {"name": "walked"})
+PURGE_TOLD = Act(Permission.RETAIN, {"reason": " "})
 CLOSE_FLAG = Act(Permission.RECONCILE, {"closing": "NOTED", "reason": " "})
 
 SCOPE = Act(Permission.STOP, {"scope": "TENANT", "act": "stop", "reason": " "})
@@ -138,6 +141,7 @@ ROUTES = {
     "workspace": Route("page", "workspace"),
     "memory": Route("page"),
     "notifications": Route("page", act=TELL),
+    "notification": Route("page", "endpoint", CHANGE_TOLD),
     "notification-remove": Route("page", "endpoint", UNTELL),
     "api:schema": Route("api", reads=False),
     "api:runs": Route("api", act=START),
@@ -220,8 +224,14 @@ ROUTES = {
     "api:obligations": Route("api"),
     "api:obligation-release": Route("api", "obligation", RELEASE),
     "api:endpoints": Route("api", act=TELL),
+    "api:endpoint": Route("api", "endpoint"),
+    "api:endpoint-change": Route("api", "endpoint", RENAME_TOLD),
+    "api:endpoint-pause": Route("api", "endpoint", UNTELL),
+    "api:endpoint-resume": Route("api", "endpoint", UNTELL),
+    "api:endpoint-test": Route("api", "endpoint", UNTELL),
     "api:endpoint-remove": Route("api", "endpoint", UNTELL),
     "api:notices": Route("api"),
+    "api:notices-purge": Route("api", act=PURGE_TOLD, reads=False),
     "api:missing": Route("api", "nothing"),
 }
 SOCKETS = {"ws/live/"}
@@ -249,6 +259,12 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("endpoints", "add"): Verb(
         "", ("webhook", "walked", "--address-from", "/dev/null", "--whole-tenant"), Permission.NOTIFY
     ),
+    ("endpoints", "show"): Verb("endpoint"),
+    ("endpoints", "change"): Verb("endpoint", ("--name", "walked"), Permission.NOTIFY),
+    ("endpoints", "pause"): Verb("endpoint", (), Permission.NOTIFY),
+    ("endpoints", "resume"): Verb("endpoint", (), Permission.NOTIFY),
+    ("endpoints", "test"): Verb("endpoint", (), Permission.NOTIFY),
+    ("endpoints", "purge"): Verb("", ("--reason", " "), Permission.RETAIN),
     ("endpoints", "remove"): Verb("endpoint", (), Permission.NOTIFY),
     ("members", "list"): INSTALLATION,
     ("members", "set"): INSTALLATION,

@@ -16,6 +16,7 @@ from runs.models import Run
 from runtime.notices import notices_deliver
 from runtime.sentences import link
 from tests.doors.world import OPERATOR, STRANGER, Doors, manage
+from tests.engine.engine import sql_past_triggers
 from tests.receiver import Receiver, receiver
 
 
@@ -151,3 +152,89 @@ def test_nobody_is_told_of_another_tenant(doors: Doors, hook: Receiver) -> None:
     doors.waiting()
     assert not Notice.objects.filter(endpoint__tenant=doors.elsewhere).exists()
     assert Membership.objects.filter(user__username=STRANGER).count() == 1
+
+
+# ── changed, paused, tested, on every door ───────────────────────────────────
+
+
+def test_an_endpoint_is_changed_on_every_door_and_never_shows_its_address(
+    doors: Doors, hook: Receiver, tmp_path: Path
+) -> None:
+    id = added(doors, hook)["id"]
+    (tmp_path / "address").write_text(f"{hook.url}-anew\n")
+    (tmp_path / "secret").write_text("a secret of some length\n")
+    by_api = doors.api("POST", f"/endpoints/{id}/change/", {"name": "by api", "hears": ["OPENED"], "address": hook.url})
+    assert (by_api.json()["name"], by_api.json()["hears"], by_api.json()["signed"]) == ("by api", ["OPENED"], False)
+    ran = manage(
+        *("endpoints", "change", id, "--name", "by command", "--address-from", tmp_path / "address"),
+        *("--signed-with-from", tmp_path / "secret", "--hears", "held", "--as", OPERATOR, "--json"),
+    )
+    assert (ran.json["name"], ran.json["hears"], ran.json["signed"]) == ("by command", ["HELD"], True)
+    form = {"how": "change", "name": "by page", "hears": ["DECIDED"], "unsigned": "1", "address": hook.url}
+    page = browser(OPERATOR).post(reverse("notification", args=[id]), form)
+    assert page.status_code == 302
+    shown = doors.api("GET", f"/endpoints/{id}/")
+    assert (shown.json()["name"], shown.json()["hears"], shown.json()["signed"]) == ("by page", ["DECIDED"], False)
+    page = browser(OPERATOR).get(reverse("notification", args=[id]))
+    told = manage("endpoints", "show", id, "--as", OPERATOR).out
+    for text in (shown.content, by_api.content, page.content, told.encode(), ran.out.encode()):
+        assert b"s3cr3t" not in text and b"a secret of" not in text
+
+
+def test_a_refused_change_keeps_what_was_typed_but_what_is_secret(doors: Doors, hook: Receiver) -> None:
+    id = added(doors, hook)["id"]
+    form = {"how": "change", "name": "new name", "hears": ["HELD"], "address": "https://10.0.0.1/s3cr3t-path"}
+    page = browser(OPERATOR).post(reverse("notification", args=[id]), form)
+    assert page.status_code == 400 and "which is not a public address" in page.content.decode()
+    assert 'value="new name"' in page.content.decode() and "s3cr3t" not in page.content.decode()
+    nothing = browser(OPERATOR).post(reverse("notification", args=[id]), {"how": "change", "name": "x"})
+    assert nothing.status_code == 400 and "pick at least one" in nothing.content.decode()
+    assert browser(OPERATOR).post(reverse("notification", args=[id]), {"how": "what"}).status_code == 400
+    assert doors.api("GET", f"/endpoints/{id}/").json()["name"] == "desk"
+
+
+def test_an_endpoint_is_paused_tested_and_resumed_on_every_door(doors: Doors, hook: Receiver) -> None:
+    id = added(doors, hook)["id"]
+    path = reverse("notification", args=[id])
+    assert doors.api("POST", f"/endpoints/{id}/pause/").json()["paused_at"]
+    assert doors.api("POST", f"/endpoints/{id}/pause/").json()["code"] == "ENDPOINT_PAUSED"
+    assert manage("endpoints", "resume", id, "--as", OPERATOR, "--json").json["paused_at"] is None
+    assert browser(OPERATOR).post(path, {"how": "pause"}).status_code == 302
+    assert doors.api("POST", f"/endpoints/{id}/resume/").json()["paused_at"] is None
+    assert doors.api("POST", f"/endpoints/{id}/resume/").json()["code"] == "ENDPOINT_NOT_PAUSED"
+
+    sent = doors.api("POST", f"/endpoints/{id}/test/")
+    assert (sent.status_code, sent.json()["kind"], sent.json()["status"]) == (202, "TEST", "PENDING")
+    assert doors.api("POST", f"/endpoints/{id}/test/").json()["code"] == "TEST_UNDER_WAY"
+    waiting = browser(OPERATOR).get(path).content.decode()
+    assert "on its way" in waiting and "every 2s" in waiting
+    hook.answer = 500
+    notices_deliver()
+    shown = browser(OPERATOR).get(path).content.decode()
+    assert "It answered 500." in shown and "every 2s" not in shown
+    hook.answer = 200
+    assert manage("endpoints", "test", id, "--as", OPERATOR, "--json").json["kind"] == "TEST"
+    notices_deliver()
+    told = doors.api("GET", f"/notices/?endpoint={id}").json()["results"]
+    assert [one["status"] for one in told] == ["SENT", "FAILED"]
+    assert "It answered 500." in manage("endpoints", "told", "--endpoint", id, "--as", OPERATOR).out
+
+
+def test_what_was_told_long_ago_is_let_go_on_every_door(doors: Doors, hook: Receiver) -> None:
+    id, person = added(doors, hook, whole_tenant=True)["id"], "only-governance"
+    long_ago = "UPDATE accounts_notice SET closed_at = closed_at - interval '91 days' WHERE kind = 'TEST'"
+    sql_past_triggers(long_ago)
+    assert doors.api("POST", "/notices/purge/", {"reason": "of other tests"}, by=person).status_code == 200
+    acts: list[Any] = [
+        lambda: doors.api("POST", "/notices/purge/", {"reason": "old"}, by=person).json(),
+        lambda: manage("endpoints", "purge", "--reason", "old", "--as", person, "--json").json,
+        lambda: browser(person).post(reverse("notifications"), {"how": "purge", "reason": "old"}).status_code,
+    ]
+    for act, said in zip(acts, ({"notices": 1, "endpoints": 0}, {"notices": 1, "endpoints": 0}, 302), strict=True):
+        doors.api("POST", f"/endpoints/{id}/test/")
+        notices_deliver()
+        sql_past_triggers(long_ago)
+        assert act() == said
+        assert not Notice.objects.filter(kind="TEST").exists()
+    page = browser("only-viewer").post(reverse("notifications"), {"how": "purge", "reason": "old"})
+    assert (page.status_code, "permission “retain”" in page.content.decode()) == (403, True)

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.test import override_settings
 from django.urls import reverse
 
-from accounts.models import Endpoint
+from accounts.models import Endpoint, Notice
 from accounts.selectors import actor_named
 from approvals.models import Assignment, Decision, Delegation, Grant, PolicyActivation, PolicyVersion, Vote, Wait
 from approvals.services import GrantGiven, PolicySaved, policy_save
@@ -66,7 +66,8 @@ class Things:
             sorted(Grant.objects.values_list("id", "revoked_at")),
             sorted(Commitment.objects.values_list("id", "status")),
             sorted(ScopeControl.objects.values_list("id", "status", "aborted_by")),
-            sorted(Endpoint.objects.values_list("id", "removed_at")),
+            sorted(Endpoint.objects.values_list("id", "name", "paused_at", "removed_at")),
+            Notice.objects.count(),
             [
                 model.objects.count()
                 for model in (
