@@ -31,6 +31,12 @@ class AlreadyDecided(Refused):
     code = "ALREADY_DECIDED"
 
 
+class AlreadyAnswered(AlreadyDecided):
+    """Already closed: {by} {verdict} this question at {at}. Your answer was not stored."""
+
+    code = "ALREADY_ANSWERED"
+
+
 class Expired(Refused):
     """Nothing was decided. The time to decide ended at {deadline}."""
 
@@ -41,6 +47,33 @@ class RunStopped(Refused):
     """Nothing was decided. The run was stopped, and the wait was cancelled with it at {at}. The call was never sent."""
 
     code = "RUN_STOPPED"
+
+
+class TooLate(Expired):
+    """Your answer was not stored. The time to answer ended at {deadline}."""
+
+
+class AskerStopped(RunStopped):
+    """Your answer was not stored. The run was stopped, and its question was closed with it at {at}."""
+
+
+class InvalidAnswer(Refused):
+    """Nothing was stored. {said}"""
+
+    code = "INVALID_ANSWER"
+    status = 400
+
+
+class NotACall(Refused):
+    """Nothing was decided. This wait asks a question. It can be answered, or declined with a reason."""
+
+    code = "WRONG_KIND"
+
+
+class NotAQuestion(Refused):
+    """Nothing was answered. This wait asks for a decision about a call. It can be approved or rejected."""
+
+    code = "WRONG_KIND"
 
 
 class Superseded(Refused):

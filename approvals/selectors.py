@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -10,10 +11,10 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.errors import NotFound
 from accounts.models import ClockTimestamp
-from accounts.selectors import authority_of
+from accounts.selectors import authority_of, proved_body
 from accounts.statements import Gathered, fetch, gather, gathered, stored, stored_rows
 from accounts.states import Actor, Permission
-from approvals.models import Assignment, Decision, Delegation, Grant, PolicyDecision, PolicyVersion, Vote, Wait
+from approvals.models import Answer, Assignment, Decision, Delegation, Grant, PolicyDecision, PolicyVersion, Vote, Wait
 from approvals.policies import BUILT_IN, BUILT_IN_VERSION, Policy, read
 from approvals.statements import (
     ASKED_PEOPLE,
@@ -30,7 +31,7 @@ from approvals.statements import (
 )
 from approvals.states import LIVE_WAIT, WaitStatus, Whose
 from receipts.models import ToolCall
-from runs.canonical import digest
+from runs.canonical import digest, parse
 
 
 def waits_visible(actor: Actor) -> QuerySet[Wait]:
@@ -51,6 +52,16 @@ def access_wait(*, actor: Actor, id: UUID) -> Wait:
 def decision_of(wait: Wait) -> Decision | None:
     """The decision of a wait, or None."""
     return next(iter(stored_rows(Decision, "wait_id = %(wait)s", {"wait": wait.id})), None)
+
+
+def answer_of(wait_id: UUID) -> Answer | None:
+    """What was answered to a question, or None."""
+    return Answer.objects.filter(wait_id=wait_id).first()
+
+
+def answer_value(answer: Answer) -> Any:
+    """An answer as the model is told it. Raises BodyChanged where its bytes are not the stored ones any more."""
+    return parse(proved_body(key_id=answer.data_key_id, body=answer.body, sha256=answer.digest))
 
 
 def waits_open(ids: Collection[UUID]) -> set[UUID]:

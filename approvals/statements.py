@@ -171,17 +171,15 @@ TO_ESCALATE = """
 SELECT id, run_id FROM approvals_wait WHERE status = 'OPEN' AND escalate_at IS NOT NULL AND escalated_at IS NULL
 AND escalate_at <= (SELECT clock_timestamp()) ORDER BY escalate_at LIMIT %(limit)s::int"""
 
-REMIND = """
+REMIND = f"""
 UPDATE approvals_wait SET reminded_at = clock_timestamp()
 WHERE id = %(wait)s AND status = 'OPEN' AND reminded_at IS NULL AND remind_at <= clock_timestamp()
-RETURNING tenant_id, run_id, risk,
-    (SELECT t.tool FROM receipts_toolcall t WHERE t.id = tool_call_id)"""
+RETURNING (SELECT t.tool FROM receipts_toolcall t WHERE t.id = tool_call_id), {columns(Wait, "approvals_wait")}"""
 
-ESCALATE = """
+ESCALATE = f"""
 UPDATE approvals_wait SET escalated_at = clock_timestamp()
 WHERE id = %(wait)s AND status = 'OPEN' AND escalated_at IS NULL AND escalate_at <= clock_timestamp()
-RETURNING tenant_id, run_id, risk,
-    (SELECT t.tool FROM receipts_toolcall t WHERE t.id = tool_call_id)"""
+RETURNING (SELECT t.tool FROM receipts_toolcall t WHERE t.id = tool_call_id), {columns(Wait, "approvals_wait")}"""
 
 # The waits of a tenant that opened lately, each with the first look at it and its decision.
 _LATELY = """
@@ -191,7 +189,7 @@ WITH lately AS (
         (SELECT min(l.at) FROM approvals_look l WHERE l.wait_id = w.id) AS looked_at
     FROM approvals_wait w JOIN receipts_toolcall t ON t.id = w.tool_call_id
     LEFT JOIN approvals_decision d ON d.wait_id = w.id
-    WHERE w.tenant_id = %(tenant)s AND w.opened_at > clock_timestamp() - %(since)s::interval),
+    WHERE w.tenant_id = %(tenant)s AND w.kind = 'APPROVAL' AND w.opened_at > clock_timestamp() - %(since)s::interval),
 voted AS (
     SELECT v.actor, v.verdict, v.withdrawn_at, extract(epoch FROM v.at - l.at)::float8 AS took
     FROM approvals_vote v JOIN lately ON lately.id = v.wait_id

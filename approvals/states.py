@@ -5,10 +5,18 @@ from enum import StrEnum
 Moves = list[tuple[str, str]]
 
 
+class WaitKind(StrEnum):
+    """What people are asked: to decide about a call, or to answer what the model asks them."""
+
+    APPROVAL = "APPROVAL"
+    QUESTION = "QUESTION"
+
+
 class WaitStatus(StrEnum):
     OPEN = "OPEN"
     APPROVED = "APPROVED"
     REJECTED = "REJECTED"
+    ANSWERED = "ANSWERED"
     CONSUMED = "CONSUMED"
     EXPIRED = "EXPIRED"
     CANCELLED = "CANCELLED"
@@ -16,11 +24,12 @@ class WaitStatus(StrEnum):
     INVALIDATED = "INVALIDATED"
 
 
-LIVE_WAIT = frozenset({"OPEN", "APPROVED", "REJECTED"})
+LIVE_WAIT = frozenset({"OPEN", "APPROVED", "REJECTED", "ANSWERED"})
 
 WAIT_MOVES: Moves = [
     ("OPEN", "APPROVED"),
     ("OPEN", "REJECTED"),
+    ("OPEN", "ANSWERED"),
     ("OPEN", "EXPIRED"),
     ("OPEN", "CANCELLED"),
     ("OPEN", "SUPERSEDED"),
@@ -31,6 +40,9 @@ WAIT_MOVES: Moves = [
     ("REJECTED", "CONSUMED"),
     ("REJECTED", "INVALIDATED"),
     ("REJECTED", "CANCELLED"),
+    ("ANSWERED", "CONSUMED"),
+    ("ANSWERED", "INVALIDATED"),
+    ("ANSWERED", "CANCELLED"),
 ]
 
 
@@ -50,8 +62,25 @@ DEADLINE = "system:deadline"  # who rejects where nobody has decided in time
 
 
 class DecisionVerdict(StrEnum):
+    """About a call: APPROVE or REJECT. To a question: ANSWER, or DECLINE to answer."""
+
     APPROVE = "APPROVE"
     REJECT = "REJECT"
+    ANSWER = "ANSWER"
+    DECLINE = "DECLINE"
+
+
+# What may be said of a call, and what to a question.
+OF_A_CALL = (DecisionVerdict.APPROVE, DecisionVerdict.REJECT)
+OF_A_QUESTION = (DecisionVerdict.ANSWER, DecisionVerdict.DECLINE)
+
+
+class AnswerKind(StrEnum):
+    """How a question is answered: in free words, by a form, or with a file."""
+
+    TEXT = "TEXT"
+    FORM = "FORM"
+    FILE = "FILE"
 
 
 class PolicyOutcome(StrEnum):

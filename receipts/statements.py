@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from accounts.models import among
 from accounts.selectors import sealed_body
 from accounts.statements import as_array, columns, joined
 from receipts.models import ModelCall, Proposal, Result, ToolCall
-from receipts.states import Disposition
+from receipts.states import UNROUTED_CALL, Disposition
 
 SEAL = """
 sealed AS (
@@ -178,7 +179,7 @@ AUTHORED = "run_id = %(run)s AND proposed_by = 'HUMAN' ORDER BY ordinal"
 UNSENT = f"""
 unsent AS (
     SELECT {columns(ToolCall, "c")} FROM receipts_toolcall c
-    WHERE c.id = ANY(%(calls)s::uuid[]) AND c.status IN ('PROPOSED', 'AWAITING_APPROVAL'))"""
+    WHERE c.id = ANY(%(calls)s::uuid[]) AND {among("c.status", UNROUTED_CALL)})"""
 
 # A proposal may wait for the call that stands for the model's own.
 WAITING = """

@@ -24,6 +24,14 @@ _SENTENCES: dict[NoticeKind, str] = {
 }
 _ASKED_ANEW = "A call of {tool} that {person} looks at is asked about anew."
 _EXPIRED = "The time to decide about a call of {tool} is over. It is not sent."
+_OF_QUESTIONS: dict[NoticeKind, str] = {
+    NoticeKind.OPENED: "An agent asks a question, by {tool}, and waits for an answer.",
+    NoticeKind.REMINDER: "An agent still waits for the answer to a question that it asked by {tool}.",
+    NoticeKind.ESCALATED: "An agent waits for the answer to a question that it asked by {tool}, and nobody has given one.",
+    NoticeKind.DECIDED: "{by} closed a question that an agent asked by {tool}: {verdict}.",
+    NoticeKind.STUCK: "Nobody had looked at a question that an agent asked by {tool} before its time was over.",
+}
+_UNANSWERED = "The time to answer a question that an agent asked by {tool} is over. It is told that nobody answered."
 _STUCK: dict[str, str] = {
     Cause.QUEUE: "Runs do not move: {count} queued, the oldest since {since}, and no worker takes them.",
     Cause.DEADLINES: "Deadlines are not looked at: {count} passed, the oldest at {since}. Nothing is sent meanwhile.",
@@ -63,8 +71,11 @@ def sentence(kind: str, facts: Mapping[str, str]) -> str:
 def _form(kind: NoticeKind, facts: Mapping[str, str]) -> str:
     if kind == NoticeKind.ASSIGNED and facts["by"] == facts["person"]:
         return _ASKED_ANEW
+    of_question = facts.get("asks") == "question"
     if kind == NoticeKind.DECIDED and facts["verdict"] == "expired":
-        return _EXPIRED
+        return _UNANSWERED if of_question else _EXPIRED
+    if of_question and kind in _OF_QUESTIONS:
+        return _OF_QUESTIONS[kind]
     return _STUCK.get(facts.get("reason", ""), _SENTENCES[kind])
 
 

@@ -182,6 +182,7 @@ _CALLS: dict[str, Meaning] = {
         Standing.REAUTHORISE,
         "it was not sent; a person has to decide, and the guards are asked again",
     ),
+    CallStatus.AWAITING_INPUT: (Standing.REAUTHORISE, "nobody has answered it yet; the model has to ask again"),
     CallStatus.RETRY_WAIT: (
         Standing.REAUTHORISE,
         "it is known not to have happened; it is sent again under the same key, after the guards",

@@ -1,6 +1,6 @@
 """Policies, standing grants, waits bound to an exact revision, who looks at them, and what people decided about them."""
 
-from approvals.models.decision import Decision, Vote
+from approvals.models.decision import Answer, Decision, Vote
 from approvals.models.grant import Grant, GrantUse
 from approvals.models.people import Assignment, Delegation, Look
 from approvals.models.policy import PolicyActivation, PolicyHead, PolicyVersion
@@ -8,6 +8,7 @@ from approvals.models.wait import DEMANDED, PolicyDecision, Wait
 
 __all__ = [
     "DEMANDED",
+    "Answer",
     "Assignment",
     "Decision",
     "Delegation",

@@ -9,7 +9,7 @@ from django.db.models import Q
 from accounts.keys import new_id
 from accounts.models import ClockTimestamp, append_only, no_delete, no_truncate, one_of, starts_without
 from approvals.models.wait import Wait
-from approvals.states import DecisionVerdict
+from approvals.states import AnswerKind, DecisionVerdict
 
 
 class Vote(models.Model):
@@ -41,7 +41,7 @@ class Vote(models.Model):
                 fields=["wait", "voice"], condition=Q(withdrawn_at=None), name="one_vote_per_voice"
             ),
             one_of("verdict", list(DecisionVerdict), "vote_verdict_known"),
-            models.CheckConstraint(condition=~Q(reason=""), name="vote_has_reason"),
+            models.CheckConstraint(condition=~Q(reason="") | Q(verdict=DecisionVerdict.ANSWER), name="vote_has_reason"),
             models.CheckConstraint(
                 condition=Q(withdrawn_at=None, withdrawal_reason="")
                 | Q(withdrawn_at__isnull=False) & ~Q(withdrawal_reason=""),
@@ -99,7 +99,9 @@ class Decision(models.Model):
     class Meta:
         constraints: ClassVar = [
             one_of("verdict", list(DecisionVerdict), "decision_verdict_known"),
-            models.CheckConstraint(condition=~Q(reason=""), name="decision_has_reason"),
+            models.CheckConstraint(
+                condition=~Q(reason="") | Q(verdict=DecisionVerdict.ANSWER), name="decision_has_reason"
+            ),
             models.CheckConstraint(
                 condition=Q(verdict=DecisionVerdict.REJECT) | Q(actor__startswith="person:"), name="people_approve"
             ),
@@ -111,11 +113,15 @@ class Decision(models.Model):
                 when=pgtrigger.Before,
                 operation=pgtrigger.Insert,
                 condition=pgtrigger.Condition("NEW.actor LIKE 'person:%'"),
+                declare=[("asked", "record")],
                 func="""
+                    SELECT w.kind, w.quorum INTO asked FROM approvals_wait w WHERE w.id = NEW.wait_id;
+                    IF (asked.kind = 'QUESTION') <> (NEW.verdict IN ('ANSWER', 'DECLINE')) THEN
+                        RAISE EXCEPTION 'a call is decided, and a question is answered' USING ERRCODE = 'check_violation';
+                    END IF;
                     IF (SELECT count(*) FROM approvals_vote v
                         WHERE v.wait_id = NEW.wait_id AND v.verdict = NEW.verdict AND v.withdrawn_at IS NULL)
-                       < (SELECT CASE NEW.verdict WHEN 'APPROVE' THEN w.quorum ELSE 1 END
-                          FROM approvals_wait w WHERE w.id = NEW.wait_id) THEN
+                       < (CASE NEW.verdict WHEN 'APPROVE' THEN asked.quorum ELSE 1 END) THEN
                         RAISE EXCEPTION 'a decision needs the votes that its wait asks for'
                             USING ERRCODE = 'check_violation';
                     END IF;
@@ -127,3 +133,48 @@ class Decision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.verdict} by {self.actor}"
+
+
+class Answer(models.Model):
+    """What a person has answered to a question: canonical JSON, encrypted, by its digest. A file's bytes are kept with the
+    run's artifacts, by `file_sha256`.
+    """
+
+    wait = models.OneToOneField(Wait, primary_key=True, on_delete=models.PROTECT, related_name="answer")
+    kind = models.CharField(max_length=8)
+    digest = models.CharField(max_length=64)
+    size = models.IntegerField()
+    body = models.BinaryField()
+    data_key_id = models.UUIDField()
+    file_sha256 = models.CharField(max_length=64, null=True)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            one_of("kind", list(AnswerKind), "answer_kind_known"),
+            models.CheckConstraint(
+                condition=Q(kind=AnswerKind.FILE, file_sha256__isnull=False)
+                | (~Q(kind=AnswerKind.FILE) & Q(file_sha256=None)),
+                name="answer_file_is_named",
+            ),
+        ]
+        triggers: ClassVar = [
+            append_only(),
+            pgtrigger.Trigger(
+                name="to_an_open_question",
+                when=pgtrigger.Before,
+                operation=pgtrigger.Insert,
+                func="""
+                    PERFORM FROM approvals_wait w WHERE w.id = NEW.wait_id AND w.status = 'OPEN' AND w.kind = 'QUESTION'
+                    FOR NO KEY UPDATE;
+                    IF NOT FOUND THEN
+                        RAISE EXCEPTION 'only an open question is answered' USING ERRCODE = 'check_violation';
+                    END IF;
+                    RETURN NEW;
+                """,
+            ),
+            no_truncate(),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} answer"

@@ -18,7 +18,7 @@ from accounts.models import (
     rule,
     starts_as,
 )
-from approvals.states import LIVE_WAIT, WAIT_MOVES, OnDeadline, PolicyOutcome, Risk, WaitStatus
+from approvals.states import LIVE_WAIT, WAIT_MOVES, OnDeadline, PolicyOutcome, Risk, WaitKind, WaitStatus
 from checkpoints.models import names_a_revision
 from receipts.models import ToolCall
 from runs.models import Run
@@ -52,12 +52,15 @@ class PolicyDecision(models.Model):
 
 
 class Wait(models.Model):
-    """One call, waiting for one decision, bound to revision, digest, arguments, tool definition and policy."""
+    """One call, waiting for one decision, bound to revision, digest, arguments, tool definition and policy. Of the kind
+    QUESTION the call is what the model asks people, and its arguments are the question.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="waits")
     tool_call = models.ForeignKey(ToolCall, on_delete=models.PROTECT, related_name="waits")
+    kind = models.CharField(max_length=8, db_default=WaitKind.APPROVAL)
     checkpoint_revision = models.IntegerField()
     checkpoint_digest = models.CharField(max_length=64)
     args_digest = models.CharField(max_length=64)
@@ -99,6 +102,15 @@ class Wait(models.Model):
                 fields=["tool_call"], condition=Q(status__in=sorted(LIVE_WAIT)), name="one_live_wait_per_call"
             ),
             one_of("status", list(WaitStatus), "wait_status_known"),
+            one_of("kind", list(WaitKind), "wait_kind_known"),
+            models.CheckConstraint(
+                condition=(Q(kind=WaitKind.APPROVAL) & ~Q(status=WaitStatus.ANSWERED))
+                | (
+                    Q(kind=WaitKind.QUESTION, quorum=1, batchable=False, on_deadline=OnDeadline.EXPIRE)
+                    & ~Q(status=WaitStatus.APPROVED)
+                ),
+                name="wait_is_of_one_kind",
+            ),
             one_of("risk", list(Risk), "wait_risk_known"),
             one_of("on_deadline", list(OnDeadline), "wait_on_deadline_known"),
             models.CheckConstraint(condition=Q(quorum__gte=1), name="wait_asks_somebody"),
@@ -136,7 +148,15 @@ class Wait(models.Model):
             pgtrigger.ReadOnly(
                 name="binding_frozen",
                 fields=[
-                    *("run", "tool_call", "checkpoint_revision", "checkpoint_digest", "args_digest", "tool_hash"),
+                    *(
+                        "run",
+                        "tool_call",
+                        "kind",
+                        "checkpoint_revision",
+                        "checkpoint_digest",
+                        "args_digest",
+                        "tool_hash",
+                    ),
                     *("policy_version", "policy_rule", *DEMANDED, "remind_at", "escalate_at"),
                 ],
             ),
@@ -144,11 +164,16 @@ class Wait(models.Model):
                 name="decided_by_decision",
                 when=pgtrigger.Before,
                 operation=pgtrigger.Update,
-                condition=pgtrigger.Condition("NEW.status IN ('APPROVED', 'REJECTED') AND OLD.status = 'OPEN'"),
+                condition=pgtrigger.Condition(
+                    "NEW.status IN ('APPROVED', 'REJECTED', 'ANSWERED') AND OLD.status = 'OPEN'"
+                ),
                 func="""
                     IF NOT EXISTS (
                         SELECT 1 FROM approvals_decision d WHERE d.wait_id = NEW.id
-                        AND d.verdict = CASE NEW.status WHEN 'APPROVED' THEN 'APPROVE' ELSE 'REJECT' END) THEN
+                        AND d.verdict = ANY (CASE NEW.status WHEN 'APPROVED' THEN '{APPROVE}'::text[]
+                            WHEN 'ANSWERED' THEN '{ANSWER}' ELSE '{REJECT,DECLINE}' END))
+                       OR (NEW.status = 'ANSWERED'
+                           AND NOT EXISTS (SELECT 1 FROM approvals_answer a WHERE a.wait_id = NEW.id)) THEN
                         RAISE EXCEPTION 'a wait is decided by its decision only' USING ERRCODE = 'check_violation';
                     END IF;
                     RETURN NEW;

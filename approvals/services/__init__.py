@@ -1,5 +1,15 @@
 """Writes of the approvals app, by noun: the policy, the wait, the vote and the decision, who looks, who stands in for whom."""
 
+from approvals.services.answer import (
+    FILE_BYTES,
+    Declined,
+    FileGiven,
+    FormGiven,
+    Given,
+    QuestionAnswered,
+    TextGiven,
+    question_answer,
+)
 from approvals.services.assign import Looked, wait_assign, wait_claim, wait_release
 from approvals.services.batch import BATCH_LIMIT, Answered, Item, approvals_decide
 from approvals.services.checks import (
@@ -30,6 +40,7 @@ from approvals.services.vote import VoteWithdrawn, vote_withdraw
 from approvals.services.wait import (
     call_waits_invalidate,
     decided_waits_invalidate,
+    question_open,
     ruling_record,
     wait_consume,
     wait_escalate,
@@ -45,10 +56,15 @@ from approvals.services.wait import (
 
 __all__ = [
     "BATCH_LIMIT",
+    "FILE_BYTES",
     "Answered",
     "Decided",
+    "Declined",
     "Delegated",
     "DelegationWanted",
+    "FileGiven",
+    "FormGiven",
+    "Given",
     "GrantGiven",
     "GrantRevoked",
     "Item",
@@ -56,8 +72,10 @@ __all__ = [
     "Looked",
     "PolicyActivated",
     "PolicySaved",
+    "QuestionAnswered",
     "Scope",
     "Seen",
+    "TextGiven",
     "VoteWithdrawn",
     "Voted",
     "approval_decide",
@@ -80,6 +98,8 @@ __all__ = [
     "lapsed_voice",
     "policy_activate",
     "policy_save",
+    "question_answer",
+    "question_open",
     "ruling_record",
     "voice_for",
     "voice_to_decide",

@@ -13,27 +13,32 @@ from accounts.models import Tenant
 from accounts.statements import fetch, gather, stored
 from accounts.states import Actor
 from approvals.errors import (
+    AlreadyAnswered,
     AlreadyDecided,
     AlreadyVoted,
     ArgsChanged,
+    AskerStopped,
     CheckpointChanged,
     CheckpointDiffers,
     Dwell,
     Expired,
     GroundWithdrawn,
     IncompleteView,
+    NotACall,
+    NotAQuestion,
     PolicyChanged,
     RunStopped,
     StaleRevision,
     StepUp,
     Superseded,
+    TooLate,
 )
 from approvals.models import Decision, Vote, Wait
 from approvals.policies import version_name
 from approvals.selectors import decision_of, newest_wait, policy_number_kept, votes_of
 from approvals.services.voice import voice_of
 from approvals.statements import LOOKED, WAIT_LOCK
-from approvals.states import DecisionVerdict, WaitStatus
+from approvals.states import OF_A_QUESTION, DecisionVerdict, WaitKind, WaitStatus
 from checkpoints.envelope import secret_in
 from checkpoints.errors import Unreadable
 from checkpoints.models import Checkpoint, Commitment
@@ -44,7 +49,12 @@ from runs.canonical import NotCanonical, check, digest
 from runs.models import Run
 
 REASON_LIMIT = 4000
-SAID = {DecisionVerdict.APPROVE: "approved", DecisionVerdict.REJECT: "rejected"}
+SAID = {
+    DecisionVerdict.APPROVE: "approved",
+    DecisionVerdict.REJECT: "rejected",
+    DecisionVerdict.ANSWER: "answered",
+    DecisionVerdict.DECLINE: "declined to answer",
+}
 
 
 @dataclass(frozen=True)
@@ -105,13 +115,16 @@ def wait_found(wait: Wait) -> Locked:
 
 def voice_to_decide(actor: Actor, locked: Locked, verdict: DecisionVerdict, seen: Seen, reason: str) -> str | Refused:
     """The label of the person with whose authority the actor may decide this locked wait so, on what they saw; or why they
-    can't. What an approval needs beyond that, to be shown whole, time to look and the password, a rejection never does.
+    can't. What an approval needs beyond that, to be shown whole, time to look and the password, a rejection never does; an
+    answer needs no reason.
     """
+    refused: Refused | None
     voice = voice_for(actor, locked)
     if isinstance(voice, Refused):
         return voice
     refused = (
-        reason_refusal(reason)
+        _of_another_kind(locked.wait, verdict)
+        or (reason_refusal(reason) if verdict != DecisionVerdict.ANSWER else None)
         or still_decidable(locked)
         or _already_voted(actor, voice, locked)
         or _seen_is_bound(locked, seen)
@@ -127,7 +140,16 @@ def voice_for(actor: Actor, locked: Locked) -> str | Refused:
     """The label of the person with whose authority the actor may decide this wait at all, or why there is none."""
     spoken = [vote.voice for vote in locked.votes]
     author = locked.wait.tool_call.author
-    return voice_of(actor, locked.run, locked.wait, self_approval=locked.self_approval, author=author, spoken=spoken)
+    # An answer allows nothing, so whoever started the run may give it, unless the wait itself says otherwise.
+    own = locked.self_approval or locked.wait.kind == WaitKind.QUESTION
+    return voice_of(actor, locked.run, locked.wait, self_approval=own, author=author, spoken=spoken)
+
+
+def _of_another_kind(wait: Wait, verdict: DecisionVerdict) -> Refused | None:
+    """A call is approved or rejected, a question is answered or declined."""
+    if (wait.kind == WaitKind.QUESTION) == (verdict in OF_A_QUESTION):
+        return None
+    return NotACall() if wait.kind == WaitKind.QUESTION else NotAQuestion()
 
 
 def reason_refusal(reason: str) -> Invalid | None:
@@ -148,16 +170,18 @@ def reason_refusal(reason: str) -> Invalid | None:
 def still_decidable(locked: Locked) -> Refused | None:
     """Why nobody can decide a wait any more: who did, or what closed it; None while somebody can."""
     wait = locked.wait
+    asks = wait.kind == WaitKind.QUESTION
+    late = (TooLate if asks else Expired)({"deadline": clock(wait.deadline)})
     if wait.status == WaitStatus.OPEN:
-        return Expired({"deadline": clock(wait.deadline)}) if wait.deadline <= locked.now else None
+        return late if wait.deadline <= locked.now else None
     decision = decision_of(wait)
     if decision is not None:
         return _decided(decision)
     closed = clock(wait.closed_at) if wait.closed_at else ""
     if wait.status == WaitStatus.EXPIRED:
-        return Expired({"deadline": clock(wait.deadline)})
+        return late
     if wait.status == WaitStatus.CANCELLED:
-        return RunStopped({"at": closed})
+        return (AskerStopped if asks else RunStopped)({"at": closed})
     newest = newest_wait(call_id=wait.tool_call_id)
     fresh = newest is not None and newest.id != wait.id
     follow = f"Decide wait {newest.id} instead." if fresh and newest is not None else ""
@@ -166,7 +190,8 @@ def still_decidable(locked: Locked) -> Refused | None:
 
 def _decided(decision: Decision) -> AlreadyDecided:
     by, said = decision.actor.partition(":")[2], SAID[DecisionVerdict(decision.verdict)]
-    return AlreadyDecided({"by": by, "verdict": said, "at": clock(decision.at), "decided_at": decision.at.isoformat()})
+    kind = AlreadyAnswered if decision.verdict in OF_A_QUESTION else AlreadyDecided
+    return kind({"by": by, "verdict": said, "at": clock(decision.at), "decided_at": decision.at.isoformat()})
 
 
 def _already_voted(actor: Actor, voice: str, locked: Locked) -> AlreadyVoted | None:

@@ -54,7 +54,7 @@ def approval_decide(
     approval that meets the quorum, decides: decision, wait, wakeup, queued run and audit row commit together with the vote.
     A refusal changes nothing and is audited. Raises NotFound for a wait that is not in the actor's tenant.
     """
-    run_id = _run_of(actor, wait_id)
+    run_id = run_asked(actor, wait_id)
     with transaction.atomic():
         outcome = _decide(actor, run_id, wait_id, verdict, seen, reason.strip())
     if isinstance(outcome, Refused):
@@ -64,7 +64,7 @@ def approval_decide(
     return outcome
 
 
-def _run_of(actor: Actor, wait_id: UUID) -> UUID:
+def run_asked(actor: Actor, wait_id: UUID) -> UUID:
     """The run of a wait that the actor may see. Raises NotFound."""
     find = "SELECT run_id FROM approvals_wait WHERE id = %(wait)s AND tenant_id = %(tenant)s"
     found = fetch(find, {"wait": wait_id, "tenant": actor.tenant_id}) if actor.may(Permission.READ) else []
@@ -81,28 +81,27 @@ def _decide(
     if isinstance(voice, Refused):
         return voice
     wait, given = locked.wait, locked.approvals + (verdict == DecisionVerdict.APPROVE)
-    shown = _shown(wait, actor, voice, verdict, seen, reason)
+    shown = said_of(wait, actor, voice, verdict, seen, reason)
     decides = verdict == DecisionVerdict.REJECT or given >= wait.quorum
-    if not decides:
-        fetch(VOTE, shown)
+    if decides:
+        close_by(locked, actor, shown)
     else:
-        _store_decision(locked, shown)
-        queue_if_all_are_closed(locked.run, cause="DECISION", actor=actor.label)
-        facts = {"tool": wait.tool_call.tool, "verdict": str(verdict), "by": actor.name}
-        wait_tell(
-            tenant_id=wait.tenant_id,
-            wait_id=wait.id,
-            kind=NoticeKind.DECIDED,
-            risk=wait.risk,
-            facts=facts,
-            but=actor.name,
-        )
+        fetch(VOTE, shown)
     hint_changed(tenant_id=wait.tenant_id, run_id=wait.run_id)
     _audit(actor, locked, shown, given, decides=decides)
     if not decides:
         return Voted(wait.id, str(verdict), actor.label, given, wait.quorum)
     reach("inside_decide_tx", str(verdict))
     return Decided(wait.id, str(verdict), actor.label)
+
+
+def close_by(locked: Locked, actor: Actor, shown: dict[str, Any]) -> None:
+    """Close a locked wait by what a person said: decision, wakeup, the run queued, and the others told."""
+    _store_decision(locked, shown)
+    queue_if_all_are_closed(locked.run, cause="DECISION", actor=actor.label)
+    wait = locked.wait
+    facts = {"tool": wait.tool_call.tool, "verdict": shown["verdict"], "by": actor.name}
+    wait_tell(wait, NoticeKind.DECIDED, facts, but=actor.name)
 
 
 def wait_reject_for_another(locked: Locked, *, actor: Actor, voice: str, seen: Seen, reason: str, fence: int) -> None:
@@ -112,7 +111,7 @@ def wait_reject_for_another(locked: Locked, *, actor: Actor, voice: str, seen: S
     same transaction. The caller closes the call and writes the audit row.
     """
     wait = locked.wait
-    shown = _shown(wait, actor, voice, DecisionVerdict.REJECT, seen, reason)
+    shown = said_of(wait, actor, voice, DecisionVerdict.REJECT, seen, reason)
     _store_decision(locked, shown)
     hint_changed(tenant_id=wait.tenant_id, run_id=wait.run_id)
     wait_wakeups_close(wait_id=wait.id, status=WakeupStatus.CONSUMED, fence=fence)
@@ -121,7 +120,7 @@ def wait_reject_for_another(locked: Locked, *, actor: Actor, voice: str, seen: S
     )
 
 
-def _shown(wait: Wait, actor: Actor, voice: str, verdict: DecisionVerdict, seen: Seen, reason: str) -> dict[str, Any]:
+def said_of(wait: Wait, actor: Actor, voice: str, verdict: DecisionVerdict, seen: Seen, reason: str) -> dict[str, Any]:
     """What vote and decision keep."""
     return {
         "id": new_id(),
@@ -140,10 +139,18 @@ def _store_decision(locked: Locked, shown: dict[str, Any]) -> None:
     """The vote that decides, the decision, the wait closed by it, and the wakeup that tells the run."""
     wait, approved = locked.wait, shown["verdict"] == DecisionVerdict.APPROVE
     closed = {
-        "status": str(WaitStatus.APPROVED if approved else WaitStatus.REJECTED),
+        "status": str(_CLOSED_AS[DecisionVerdict(shown["verdict"])]),
         "validity": float(wait.validity_seconds) if approved else None,
     }
     fetch(VOTE_AND_DECIDE, {**shown, **closed, "wakeup": new_id()})
+
+
+_CLOSED_AS = {
+    DecisionVerdict.APPROVE: WaitStatus.APPROVED,
+    DecisionVerdict.REJECT: WaitStatus.REJECTED,
+    DecisionVerdict.ANSWER: WaitStatus.ANSWERED,
+    DecisionVerdict.DECLINE: WaitStatus.REJECTED,
+}
 
 
 def _audit(actor: Actor, locked: Locked, shown: dict[str, Any], given: int, *, decides: bool) -> None:

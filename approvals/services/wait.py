@@ -1,6 +1,7 @@
 """Writes of waits: opened and closed under the locks of their run, and consumed under the fence of a worker."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -11,15 +12,16 @@ from django.db import transaction
 from accounts.models import ClockTimestamp
 from accounts.selectors import still_may
 from accounts.services import notice_write
-from accounts.statements import fetch, stored_rows
+from accounts.statements import fetch, stored, stored_rows
 from accounts.states import NoticeKind, Permission, Subject
 from approvals.models import DEMANDED, Assignment, PolicyDecision, Wait
-from approvals.policies import Ruling
+from approvals.policies import Demand, Ruling
 from approvals.selectors import givers_to, wait_is_open
 from approvals.statements import DECIDE, ESCALATE, LOOKED_AT_BEFORE, REMIND, SEEN
-from approvals.states import DEADLINE, LIVE_WAIT, DecisionVerdict, OnDeadline, Risk, WaitStatus
+from approvals.states import DEADLINE, LIVE_WAIT, DecisionVerdict, OnDeadline, Risk, WaitKind, WaitStatus
 from receipts.models import ToolCall
-from receipts.services import call_await_approval
+from receipts.services import call_await
+from receipts.states import CallStatus
 from runs.live import hint_changed
 from runs.models import Run
 from runs.services import run_lock, run_move
@@ -36,10 +38,42 @@ def ruling_record(call: ToolCall, ruling: Ruling) -> None:
 
 def wait_open(call: ToolCall, ruling: Ruling, *, revision: int, checkpoint_digest: str, fence: int) -> Wait:
     """Open the wait of one call, bound to the head, in the worker's transaction with lease, run and head locked."""
+    call_await(call, CallStatus.AWAITING_APPROVAL)
+    return _opened(call, ruling, ruling.demand, WaitKind.APPROVAL, revision, checkpoint_digest, fence)
+
+
+def question_open(
+    call: ToolCall,
+    ruling: Ruling,
+    *,
+    within_seconds: int | None,
+    revision: int,
+    checkpoint_digest: str,
+    fence: int,
+) -> Wait:
+    """Open the wait of one question, as `wait_open` does. Policy says whom it asks, and when they are reminded; one of them
+    answers, at any time until its deadline: that of the policy, else `within_seconds`, else the installation's. Where nobody
+    does, it expires.
+    """
+    call_await(call, CallStatus.AWAITING_INPUT)
+    demand = replace(
+        ruling.demand,
+        quorum=1,
+        dwell_seconds=0,
+        step_up=False,
+        batchable=False,
+        on_deadline=OnDeadline.EXPIRE,
+        deadline_seconds=ruling.demand.deadline_seconds or within_seconds,
+    )
+    return _opened(call, ruling, demand, WaitKind.QUESTION, revision, checkpoint_digest, fence)
+
+
+def _opened(
+    call: ToolCall, ruling: Ruling, demand: Demand, kind: WaitKind, revision: int, checkpoint_digest: str, fence: int
+) -> Wait:
     ruling_record(call, ruling)
-    call_await_approval(call)
-    demand = ruling.demand
     wait = Wait.objects.create(
+        kind=kind,
         tenant_id=call.tenant_id,
         run_id=call.run_id,
         tool_call=call,
@@ -58,9 +92,7 @@ def wait_open(call: ToolCall, ruling: Ruling, *, revision: int, checkpoint_diges
     )
     hint_changed(tenant_id=call.tenant_id, run_id=call.run_id)
     _carry(wait)
-    wait_tell(
-        tenant_id=wait.tenant_id, wait_id=wait.id, kind=NoticeKind.OPENED, risk=wait.risk, facts={"tool": call.tool}
-    )
+    wait_tell(wait, NoticeKind.OPENED, {"tool": call.tool})
     return wait
 
 
@@ -136,16 +168,15 @@ def _close_late(wait: Wait) -> None:
     """Expire a locked wait, or reject it in the name of its deadline. People are told, and whether anybody had looked."""
     expires = wait.on_deadline == OnDeadline.EXPIRE
     if expires:
-        close_wait(wait, WaitStatus.EXPIRED, "nobody decided in time")
+        said = "answered" if wait.kind == WaitKind.QUESTION else "decided"
+        close_wait(wait, WaitStatus.EXPIRED, f"nobody {said} in time")
     else:
         _reject_late(wait)
     tool = ToolCall.objects.values_list("tool", flat=True).get(id=wait.tool_call_id)
     verdict = "expired" if expires else str(DecisionVerdict.REJECT)
-    decided = {"tool": tool, "verdict": verdict, "by": "the deadline"}
-    wait_tell(tenant_id=wait.tenant_id, wait_id=wait.id, kind=NoticeKind.DECIDED, risk=wait.risk, facts=decided)
+    wait_tell(wait, NoticeKind.DECIDED, {"tool": tool, "verdict": verdict, "by": "the deadline"})
     if not fetch(SEEN, {"wait": wait.id}):
-        unseen = {"tool": tool, "reason": "UNSEEN"}
-        wait_tell(tenant_id=wait.tenant_id, wait_id=wait.id, kind=NoticeKind.STUCK, risk=wait.risk, facts=unseen)
+        wait_tell(wait, NoticeKind.STUCK, {"tool": tool, "reason": "UNSEEN"})
 
 
 def _reject_late(wait: Wait) -> None:
@@ -175,26 +206,25 @@ def wait_escalate(*, wait_id: UUID) -> bool:
 
 def _note(statement: str, wait_id: UUID, kind: NoticeKind) -> bool:
     with transaction.atomic():
-        for tenant_id, run_id, risk, tool in fetch(statement, {"wait": wait_id}):
-            wait_tell(tenant_id=tenant_id, wait_id=wait_id, kind=kind, risk=risk, facts={"tool": tool})
-            hint_changed(tenant_id=tenant_id, run_id=run_id)
+        for tool, *row in fetch(statement, {"wait": wait_id}):
+            (wait,) = stored(Wait, [row])
+            wait_tell(wait, kind, {"tool": tool})
+            hint_changed(tenant_id=wait.tenant_id, run_id=wait.run_id)
             return True
     return False
 
 
-def wait_tell(
-    *, tenant_id: UUID, wait_id: UUID, kind: NoticeKind, risk: str, facts: dict[str, str], but: str = ""
-) -> None:
+def wait_tell(wait: Wait, kind: NoticeKind, facts: dict[str, str], *, but: str = "") -> None:
     """Tell people outside the pages about a wait, once a kind, in the transaction of the fact."""
     notice_write(
-        tenant_id=tenant_id,
+        tenant_id=wait.tenant_id,
         kind=kind,
         subject=Subject.WAIT,
-        subject_id=wait_id,
-        dedupe_key=f"wait:{wait_id}:{kind}",
-        facts=facts,
+        subject_id=wait.id,
+        dedupe_key=f"wait:{wait.id}:{kind}",
+        facts=facts | ({"asks": "question"} if wait.kind == WaitKind.QUESTION else {}),
         but=but,
-        low_risk=risk == Risk.LOW,
+        low_risk=wait.risk == Risk.LOW,
     )
 
 
@@ -237,7 +267,7 @@ def decided_waits_invalidate(*, run_id: UUID, why: str) -> None:
     REFUSED. Lease and run are locked.
     """
     decided = Wait.objects.select_for_update(no_key=True).filter(
-        run_id=run_id, status__in=[WaitStatus.APPROVED, WaitStatus.REJECTED]
+        run_id=run_id, status__in=[WaitStatus.APPROVED, WaitStatus.REJECTED, WaitStatus.ANSWERED]
     )
     for wait in decided.order_by("opened_at"):
         close_wait(wait, WaitStatus.INVALIDATED, why)

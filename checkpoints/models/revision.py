@@ -160,7 +160,7 @@ class Head(models.Model):
                             USING ERRCODE = 'check_violation';
                     END IF;
                     SELECT EXISTS (SELECT FROM approvals_wait w
-                                   WHERE w.run_id = NEW.run_id AND w.status IN ('OPEN', 'APPROVED', 'REJECTED')),
+                                   WHERE w.run_id = NEW.run_id AND w.status IN ('OPEN', 'APPROVED', 'REJECTED', 'ANSWERED')),
                            EXISTS (SELECT FROM checkpoints_checkpoint c WHERE c.run_id = NEW.run_id
                                    AND c.revision = NEW.revision AND c.digest = NEW.digest) INTO frozen, stored;
                     IF frozen THEN

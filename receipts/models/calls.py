@@ -281,13 +281,19 @@ class Result(models.Model):
     data_key_id = models.UUIDField()
     digest = models.CharField(max_length=64)
     reconciliation = models.ForeignKey(Reconciliation, on_delete=models.PROTECT, null=True, db_index=False)
+    # Of a question that a person has answered: the wait that keeps who did, and when.
+    answered_wait_id = models.UUIDField(null=True)
     fence = models.BigIntegerField(null=True)
     at = models.DateTimeField(db_default=ClockTimestamp())
 
     class Meta:
         constraints: ClassVar = [
             rule("result_source_known", among("source", ResultSource)),
-            rule("result_asserted_has_verdict", "(source = ANY ('{HUMAN,PROBE}')) = (reconciliation_id IS NOT NULL)"),
+            rule(
+                "result_asserted_has_verdict",
+                "num_nonnulls(reconciliation_id, answered_wait_id) = (source = ANY ('{HUMAN,PROBE}'))::int "
+                "AND (answered_wait_id IS NULL OR source = 'HUMAN')",
+            ),
             rule("result_live_has_attempt", "source <> 'LIVE' OR attempt_no IS NOT NULL"),
         ]
         triggers: ClassVar = [append_only(), no_truncate()]

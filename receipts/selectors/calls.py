@@ -12,7 +12,7 @@ from accounts.statements import fetch, joined, stored
 from accounts.states import Actor, Permission
 from receipts.models import ModelCall, Result, ToolCall
 from receipts.statements import UNSENT
-from receipts.states import OPEN_TURN, UNSETTLED_CALL, CallStatus, ModelCallStatus
+from receipts.states import OPEN_TURN, UNROUTED_CALL, UNSETTLED_CALL, CallStatus, ModelCallStatus
 
 
 def calls_visible(actor: Actor) -> QuerySet[ToolCall]:
@@ -110,7 +110,7 @@ def unsent_calls(*, ids: Sequence[UUID], but: UUID | None = None) -> bool:
     others = [id for id in ids if id != but]
     if not others:
         return False
-    return ToolCall.objects.filter(id__in=others, status__in=["PROPOSED", "AWAITING_APPROVAL"]).exists()
+    return ToolCall.objects.filter(id__in=others, status__in=UNROUTED_CALL).exists()
 
 
 def calls_recent(*, tenant_id: UUID, limit: int) -> list[ToolCall]:

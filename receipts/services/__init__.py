@@ -12,8 +12,9 @@ from receipts.services.attempts import (
     receipt_of,
 )
 from receipts.services.calls import (
+    call_answered,
     call_author,
-    call_await_approval,
+    call_await,
     call_doubt,
     call_fail,
     call_lock,
@@ -54,8 +55,9 @@ __all__ = [
     "attempt_find",
     "attempt_lost",
     "attempt_refused",
+    "call_answered",
     "call_author",
-    "call_await_approval",
+    "call_await",
     "call_doubt",
     "call_fail",
     "call_give_up",

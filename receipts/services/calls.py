@@ -98,6 +98,7 @@ def result_store(
     value: dict[str, Any],
     attempt_no: int | None = None,
     reconciliation: Reconciliation | None = None,
+    answered_wait_id: UUID | None = None,
     fence: int | None = None,
 ) -> Result:
     """Store the accepted result of a call, for the services of this app. The database keeps it the only one."""
@@ -112,13 +113,20 @@ def result_store(
         data_key_id=key_id,
         digest=digest(plain),
         reconciliation=reconciliation,
+        answered_wait_id=answered_wait_id,
         fence=fence,
     )
 
 
-def call_await_approval(call: ToolCall) -> None:
-    """Mark a call as waiting for a decision."""
-    ToolCall.objects.filter(id=call.id, status=CallStatus.PROPOSED).update(status=CallStatus.AWAITING_APPROVAL)
+def call_await(call: ToolCall, status: CallStatus) -> None:
+    """Mark a call as waiting for people: for a decision, or for an answer to what it asks."""
+    ToolCall.objects.filter(id=call.id, status=CallStatus.PROPOSED).update(status=status)
+
+
+def call_answered(call: ToolCall, *, value: dict[str, Any], wait_id: UUID, fence: int) -> Result:
+    """Close a question with what a person has answered as its result. `wait_id`: the wait that keeps who did, and when."""
+    ToolCall.objects.filter(id=call.id, status=CallStatus.AWAITING_INPUT).update(status=CallStatus.SUCCEEDED)
+    return result_store(call, source=ResultSource.HUMAN, ok=True, value=value, answered_wait_id=wait_id, fence=fence)
 
 
 def call_lock(id: UUID) -> ToolCall:

@@ -6,7 +6,7 @@ what `run` returns or raises.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,6 +22,33 @@ class Arguments(BaseModel):
     """Base of every tool's arguments: unknown fields are refused, nothing is coerced."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class QuestionArguments(Arguments):
+    """The arguments of a tool that asks people: what is asked, why, and how it is answered. `form` is a JSON schema
+    (`approvals.questions.form`), for `answer` form.
+    """
+
+    question: str = Field(min_length=1, max_length=2000, description="The question, in one or two sentences.")
+    why: str = Field(default="", max_length=1000, description="Why you ask, and what depends on the answer.")
+    answer: Literal["text", "form", "file"] = Field(
+        default="text", description="How it is answered: in free words, by the fields of a form, or with one file."
+    )
+    form: dict[str, Any] | None = Field(
+        default=None,
+        description="For answer form: a JSON schema of type object. Its properties are of type string (with minLength, "
+        "maxLength, pattern, format date or enum), number or integer (minimum, maximum), boolean, or array of an enum "
+        "(minItems, maxItems); each with title, description and default. No other keyword.",
+    )
+
+
+@dataclass(frozen=True)
+class Asks:
+    """What a tool says of itself that asks people. `within_seconds`: for how long they may answer, where policy says nothing;
+    None is the installation's own.
+    """
+
+    within_seconds: int | None = None
 
 
 class ArgumentsRefused(ValueError):
@@ -199,6 +226,9 @@ class Tool(Protocol):
     # For a tool that only reads: how long what it observed holds, in seconds, counted from when it was sent; None for
     # what does not change. What is older is read again, under a step name with its epoch, before anything rests on it.
     half_life_seconds: ClassVar[float | None]
+
+    # For a tool that asks people: nothing runs, what one of them answers is its result. Its arguments are QuestionArguments.
+    asks: ClassVar[Asks | None]
 
     def __hash__(self) -> int:
         """Tools are shared objects, so that what is derived from their definition is computed once."""

@@ -29,6 +29,7 @@ from runtime.guards import note_drift, passed
 from runtime.heartbeat import Heartbeat
 from runtime.liveness.lock import liveness_key
 from runtime.loop.act import await_result
+from runtime.loop.hear import hear
 from runtime.loop.lost import after_lost_connection
 from runtime.loop.next import Known, Next, decide_next
 from runtime.loop.route import route
@@ -67,6 +68,7 @@ STEPS: dict[Next, Callable[[Session], bool]] = {
     Next.THINK: think,
     Next.ROUTE: route,
     Next.WAKE: wake,
+    Next.HEAR: hear,
     Next.AWAIT_RESULT: await_result,
     Next.VERIFY: verify,
 }

@@ -27,6 +27,7 @@ class Next(StrEnum):
     THINK = "THINK"
     ROUTE = "ROUTE"
     WAKE = "WAKE"
+    HEAR = "HEAR"
     AWAIT_RESULT = "AWAIT_RESULT"
     VERIFY = "VERIFY"
 
@@ -35,6 +36,7 @@ BY_PHASE: dict[str, Next] = {
     Phase.READY_TO_DECIDE: Next.THINK,
     Phase.DECISION_RECORDED: Next.ROUTE,
     Phase.AWAITING_APPROVAL: Next.WAKE,
+    Phase.AWAITING_INPUT: Next.HEAR,
     Phase.AWAITING_TOOL_RESULT: Next.AWAIT_RESULT,
     Phase.TOOL_RESULT_RECORDED: Next.ROUTE,
     Phase.READY_TO_VERIFY: Next.VERIFY,

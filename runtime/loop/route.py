@@ -5,7 +5,7 @@ from typing import Any
 
 from approvals.policies import Ruling
 from approvals.selectors import policy_number_kept
-from approvals.services import ruling_record, wait_open
+from approvals.services import question_open, ruling_record, wait_open
 from approvals.states import PolicyOutcome
 from checkpoints.services import SaveRefused, head_lock, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
@@ -17,6 +17,7 @@ from runs.services import run_move
 from runs.states import RunStatus, WakeupCause
 from runs.wakeups import wakeups_consume
 from runtime import guards
+from runtime.contracts import Asks
 from runtime.ending import held_run, stop, worker
 from runtime.facts import bound_tool, refresh
 from runtime.loop.dispatch import Going, dispatch_first, prepare_effects
@@ -24,6 +25,7 @@ from runtime.loop.lineage import ClaimedElsewhere, claimed_elsewhere, is_held_el
 from runtime.loop.think import think
 from runtime.loop.unsaved import catch_up, record_unbindable, refuse_unbindable
 from runtime.policy import policy_read, rule_on
+from runtime.registry import tool_of
 from runtime.session import Session
 
 # Wakeups that ask for a fresh look at the policy; the commit that opens the fresh waits consumes them (ruling 30).
@@ -78,18 +80,25 @@ def _but_for_held(session: Session, calls: Sequence[Any]) -> bool:
 
 
 def _by_policy(session: Session, calls: Sequence[Any]) -> bool:
-    """What is denied is closed first, then what is allowed goes side by side, and only when that has come back the people
-    are asked about the rest, all at one revision (T21, ruling 8).
+    """What is denied is closed first, then what is allowed goes side by side. Only when that has come back people are asked:
+    first what the turn wants to know of them, then about the rest, each all at one revision (T21, ruling 8).
     """
     session.policy = policy_read(session.run.tenant_id)
     ruled = [(call, rule_on(session, call)) for call in calls]
     denied = [(call, ruling) for call, ruling in ruled if ruling.outcome == PolicyOutcome.DENY]
     if denied:
         return _deny(session, denied)
-    allowed = [(call, ruling) for call, ruling in ruled if ruling.outcome == PolicyOutcome.ALLOW]
+    questions = [(call, ruling) for call, ruling in ruled if _asks(session, call) is not None]
+    allowed = [one for one in ruled if one[1].outcome == PolicyOutcome.ALLOW and one not in questions]
     if allowed:
         return dispatch_first(session, [Going(call, _word_of(ruling), ruling=ruling) for call, ruling in allowed])
-    return _ask_people(session, ruled)
+    return _ask_people(session, questions or ruled)
+
+
+def _asks(session: Session, call: Any) -> Asks | None:
+    """What the tool of a call says of itself where it asks people; None where it is sent."""
+    tool = tool_of(session.spec, call.tool)
+    return tool.asks if tool is not None else None
 
 
 def _word_of(ruling: Ruling) -> str:
@@ -109,7 +118,9 @@ def _deny(session: Session, denied: Sequence[Ruled]) -> bool:
 
 
 def _ask_people(session: Session, ruled: Sequence[Ruled]) -> bool:
-    """Ask about these calls, or refuse them where the revision that the waits would be bound to can't be saved (A-130)."""
+    """Ask about these calls, or these questions, or refuse them where the revision that the waits would be bound to can't be
+    saved (A-130).
+    """
     try:
         return _open_waits(session, ruled)
     except SaveRefused:
@@ -118,27 +129,23 @@ def _ask_people(session: Session, ruled: Sequence[Ruled]) -> bool:
 
 
 def _open_waits(session: Session, ruled: Sequence[Ruled]) -> bool:
-    """One commit: head AWAITING_APPROVAL unless it is, a wait for each call bound to it, run WAITING, lease free.
+    """One commit: head AWAITING_APPROVAL, or AWAITING_INPUT for questions, unless it is; a wait for each call bound to it, run
+    WAITING, lease free.
 
     Where another policy has come into force since these calls were ruled on, nothing is written and it is asked.
     """
     bound = [bound_tool(session, call) for call, _ in ruled]
+    asks = _asks(session, ruled[0][0]) is not None
     with held_run(session.holding) as (run, stopping):
         failed = guards.ground(session)
         governed = policy_number_kept(run.tenant_id) == session.policy.number
         if not stopping and failed is None and governed:
             head_lock(run.id)
             prepare_effects(session, [(call, *bind) for (call, _), bind in zip(ruled, bound, strict=True)])
-            _head_awaits_approval(session)
+            _head_awaits(session, Phase.AWAITING_INPUT if asks else Phase.AWAITING_APPROVAL)
             reach("inside_wait_tx", ruled[0][0].tool)
             for call, ruling in ruled:
-                wait_open(
-                    call,
-                    ruling,
-                    revision=session.position.revision,
-                    checkpoint_digest=session.position.digest,
-                    fence=session.holding.fence,
-                )
+                _open_wait(session, call, ruling)
             wakeups_consume(run_id=run.id, fence=session.holding.fence, causes=_FRESH_WAIT_CAUSES)
             run_move(
                 run, RunStatus.WAITING, cause="WAIT_OPENED", actor=worker(session.holding), fence=session.holding.fence
@@ -156,10 +163,21 @@ def _open_waits(session: Session, ruled: Sequence[Ruled]) -> bool:
     return False
 
 
-def _head_awaits_approval(session: Session) -> None:
-    if session.snapshot.phase == Phase.AWAITING_APPROVAL:
+def _open_wait(session: Session, call: Any, ruling: Ruling) -> None:
+    head, fence, asks = session.position, session.holding.fence, _asks(session, call)
+    if asks is None:
+        wait_open(call, ruling, revision=head.revision, checkpoint_digest=head.digest, fence=fence)
         return
-    snapshot = session.next_snapshot(Phase.AWAITING_APPROVAL, node="wake")
+    within = asks.within_seconds
+    question_open(
+        call, ruling, within_seconds=within, revision=head.revision, checkpoint_digest=head.digest, fence=fence
+    )
+
+
+def _head_awaits(session: Session, phase: Phase) -> None:
+    if session.snapshot.phase == phase:
+        return
+    snapshot = session.next_snapshot(phase, node="wake" if phase == Phase.AWAITING_APPROVAL else "hear")
     prepared = session.prepared(snapshot, Trigger.CURSOR)
     saved(snapshot_save(prepared, fence=session.holding.fence))
     session.moved(snapshot, prepared.digest)

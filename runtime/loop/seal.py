@@ -136,7 +136,11 @@ def _authorise(session: Session, bound: list[Bound]) -> tuple[list[Bound], Rulin
     them go together from there.
     """
     rulings = {call.id: rule_on_new(session, call, tool) for call, tool in _new(bound)}
-    allowed = [(call, tool) for call, tool in _new(bound) if rulings[call.id].outcome == PolicyOutcome.ALLOW]
+    allowed = [
+        (call, tool)
+        for call, tool in _new(bound)
+        if rulings[call.id].outcome == PolicyOutcome.ALLOW and tool.asks is None
+    ]
     denied = any(ruling.outcome == PolicyOutcome.DENY for ruling in rulings.values())
     if denied or any(tool.effect_class != EffectClass.READ_ONLY for _, tool in allowed):
         return bound, rulings

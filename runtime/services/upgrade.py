@@ -135,7 +135,7 @@ def _repin(actor: Actor, run: Any, reason: str) -> Upgraded | Refused:
     return _move_head(actor, run, position, snapshot, Trigger.REPIN, detail, superseded)
 
 
-_UNSENT = (CallStatus.PROPOSED, CallStatus.AWAITING_APPROVAL)
+_UNSENT = (CallStatus.PROPOSED, CallStatus.AWAITING_APPROVAL, CallStatus.AWAITING_INPUT)
 
 
 def _replaced_calls(position: Position, spec: AgentSpec) -> list[Any]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import ClassVar, TypeVar
 from uuid import UUID
 
-from runtime.contracts import Arguments, PriorResult, ReportDraft, ToolContext, ToolOutcome
+from runtime.contracts import Arguments, Asks, PriorResult, ReportDraft, ToolContext, ToolOutcome
 
 A = TypeVar("A", bound=Arguments)
 
@@ -18,6 +18,7 @@ class PlainTool:
     prepared_by: ClassVar[str] = ""
     look: ClassVar[tuple[tuple[str, str], ...]] = ()
     half_life_seconds: ClassVar[float | None] = None
+    asks: ClassVar[Asks | None] = None
 
     def complete(self, args: Arguments, results: Sequence[PriorResult]) -> Arguments:
         return args

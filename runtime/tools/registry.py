@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from approvals.questions import FormFault, form_of
 from receipts.states import EffectClass
 from runs.canonical import canonical, digest
-from runtime.contracts import Tool, ToolSpec
+from runtime.contracts import QuestionArguments, Tool, ToolSpec
 from runtime.progress import FIELD
 from runtime.tools.answer import SendAnswerPart
+from runtime.tools.ask import AskPerson
 from runtime.tools.base import PlainTool
 from runtime.tools.holdings import ComputeOverlap, ReadDisclosure
 from runtime.tools.memory import Recall, Remember
@@ -28,6 +30,7 @@ TOOLS: dict[str, Tool] = {
         PublishReportQueryable(),
         Remember(),
         Recall(),
+        AskPerson(),
     )
 }
 
@@ -60,6 +63,8 @@ def definition_hash(tool: Tool) -> str:
     }
     if tool.prepared_by:
         definition["prepared_by"] = tool.prepared_by
+    if isinstance(tool, AskPerson) and tool.form is not None:
+        definition["form"] = tool.form
     if tool.half_life_seconds is not None:
         definition["half_life_seconds"] = str(tool.half_life_seconds)
     return digest(canonical(definition))
@@ -86,4 +91,19 @@ def misdeclared(tool: Tool, tools: Sequence[Tool]) -> str | None:
         "a tool that carries out what was prepared is a PreparedTool with PreparedArguments": bool(tool.prepared_by)
         != carries,
     }
-    return next((why for why, found in faults.items() if found), None)
+    return next((why for why, found in faults.items() if found), None) or _misasked(tool)
+
+
+def _misasked(tool: Tool) -> str | None:
+    """Why a tool that asks people can't be offered; None where it can, or asks nobody."""
+    if tool.asks is None:
+        return None
+    plain = tool.effect_class == EffectClass.READ_ONLY and not tool.local and not tool.publishes
+    if not plain or not issubclass(tool.arguments, QuestionArguments):
+        return "a tool that asks people is READ_ONLY, with QuestionArguments"
+    try:
+        if isinstance(tool, AskPerson) and tool.form is not None:
+            form_of(tool.form)
+    except FormFault as fault:
+        return str(fault)
+    return None

@@ -10,12 +10,13 @@ from django.utils import timezone
 
 from accounts.keys import new_id
 from accounts.models import DataKey, Endpoint, Membership
-from approvals.models import Decision, Vote, Wait
+from approvals.models import Answer, Decision, Vote, Wait
+from approvals.states import OF_A_QUESTION
 from checkpoints.models import Checkpoint, Commitment, Head, Lapse, Obligation
 from receipts.models import Attachment, Contradiction, FirstWord, Probe, Publication, ReportVersion, ToolCall
 from runs.models import ControlRequest, MemoryItem, Run, ScopeControl, Thread, Workspace, WorkspaceProgress
 from runs.states import ENDED_RUN
-from tests.engine.engine import sql
+from tests.engine.engine import sql, sql_past_triggers
 from tests.written import made
 
 DIGEST = "0" * 64
@@ -92,6 +93,7 @@ class Told:
             "checkpoint_revision": 1,
             "checkpoint_digest": self.run.checkpoints.get(revision=1).digest,
             "args_digest": DIGEST,
+            "kind": "QUESTION" if status == "ANSWERED" else "APPROVAL",
             "status": status,
             "opened_fence": 1,
             "deadline": timezone.now(),
@@ -101,7 +103,13 @@ class Told:
         return made(Wait, **(usual | differently))
 
     def decide(self, wait: Wait, verdict: str) -> Decision:
-        """The decision of an open wait, on exactly what it is bound to, with the vote that it rests on."""
+        """The decision of an open wait, on exactly what it is bound to, with the vote that it rests on. One that answers makes
+        the wait a question.
+        """
+        if verdict in OF_A_QUESTION:
+            sql_past_triggers("UPDATE approvals_wait SET kind = 'QUESTION' WHERE id = %s", wait.id)
+        if verdict == "ANSWER":
+            Answer.objects.create(wait=wait, kind="TEXT", digest=DIGEST, size=1, body=b"", data_key_id=new_id())
         said: dict[str, Any] = {
             "wait": wait,
             "verdict": verdict,

@@ -132,7 +132,7 @@ def test_the_identity_of_a_call_is_frozen(told: Told) -> None:
 
 def test_the_binding_of_a_wait_is_frozen(told: Told) -> None:
     binding = {"run_id", "tool_call_id", "checkpoint_revision", "checkpoint_digest", "args_digest", "tool_hash"}
-    binding |= {"policy_version", "policy_rule", "remind_at", "escalate_at", *DEMANDED}
+    binding |= {"kind", "policy_version", "policy_rule", "remind_at", "escalate_at", *DEMANDED}
     assert_frozen("approvals_wait", binding, f"tool_call_id = '{told.call.id}' AND status = 'CONSUMED'")
 
 

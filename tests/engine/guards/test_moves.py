@@ -52,7 +52,7 @@ from tests.engine.guards.rows import DIGEST, MOVE_HEAD, Told, refused
 from tests.written import made
 
 # What has to be decided before a wait may say so.
-VERDICTS = {"APPROVED": "APPROVE", "REJECTED": "REJECT"}
+VERDICTS = {"APPROVED": "APPROVE", "REJECTED": "REJECT", "ANSWERED": "ANSWER"}
 
 Columns = Callable[[str], dict[str, Any]]
 
@@ -219,13 +219,13 @@ def test_a_move_is_accepted_exactly_if_the_table_has_it(told: Told, machine: Mac
 
 
 @pytest.mark.parametrize("end", sorted(VERDICTS))
-@pytest.mark.parametrize("decided", [None, "APPROVE", "REJECT"])
+@pytest.mark.parametrize("decided", [None, "APPROVE", "REJECT", "ANSWER", "DECLINE"])
 def test_a_wait_is_decided_only_as_its_decision_says(told: Told, end: str, decided: str | None) -> None:
     wait = told.another_wait()
     if decided is not None:
         told.decide(wait, decided)
     move = "UPDATE approvals_wait SET status = %s WHERE id = %s"
-    if decided == VERDICTS[end]:
+    if decided == VERDICTS[end] or (decided, end) == ("DECLINE", "REJECTED"):
         sql(move, end, wait.id)
     else:
         refused("decided by its decision only", move, end, wait.id)
