@@ -1,9 +1,10 @@
-"""What a person reads when the store can't answer: the database is silent, or stored bytes were changed."""
+"""What a person reads when the store can't answer: the database is silent, stored bytes were changed, or nobody can store that."""
 
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
 
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -15,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class AnswerOutages:
-    """Middleware: a page of its own for each of the two, instead of the one for a fault of ours."""
+    """Middleware: a page of its own for each of the three, instead of the one for a fault of ours."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -30,4 +31,11 @@ class AnswerOutages:
         if isinstance(error, BodyChanged):
             logger.error("stored bytes behind %s were changed", request.path)
             return render(request, "changed.html", status=HTTPStatus.INTERNAL_SERVER_ERROR)
+        if isinstance(error, DataError) and _holds_nul(request):
+            return render(request, "400.html", status=HTTPStatus.BAD_REQUEST)
         return None
+
+
+def _holds_nul(request: HttpRequest) -> bool:
+    """Whether an address or a form holds what PostgreSQL takes in no text."""
+    return any("\0" in value for sent in (request.GET, request.POST) for _, values in sent.lists() for value in values)

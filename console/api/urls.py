@@ -1,7 +1,6 @@
 """The addresses of the API, below /api/v1/."""
 
 from django.urls import path, re_path
-from drf_spectacular.views import SpectacularJSONAPIView
 
 from console.api import (
     acts,
@@ -25,11 +24,11 @@ from console.api import (
     trace,
     waits,
 )
-from console.api.view import Missing
+from console.api.view import Document, Missing
 
 app_name = "api"
 urlpatterns = [
-    path("schema/", SpectacularJSONAPIView.as_view(), name="schema"),
+    path("schema/", Document.as_view(), name="schema"),
     path("runs/", runs.Runs.as_view(), name="runs"),
     path("runs/<uuid:id>/", runs.OneRun.as_view(), name="run"),
     path("runs/<uuid:id>/stop/", acts.RunStop.as_view(), name="run-stop"),

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, TypeVar
+from threading import Lock
+from typing import Any, ClassVar, TypeVar
 
 from django.db.models import Model, QuerySet
 from django.http import HttpResponsePermanentRedirect
@@ -10,6 +11,7 @@ from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 from django.utils.functional import cached_property
 from drf_spectacular.utils import OpenApiResponse, extend_schema, inline_serializer
+from drf_spectacular.views import SCHEMA_KWARGS, SpectacularJSONAPIView
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -97,6 +99,20 @@ def paged(record: Record) -> Any:
     """The shape of one page of records."""
     fields: dict[str, Any] = {"results": record(many=True), "next": serializers.CharField(allow_null=True)}
     return inline_serializer(name=record.__name__.removesuffix("Record") + "Page", fields=fields)
+
+
+class Document(SpectacularJSONAPIView):
+    """The OpenAPI document, written by one request at a time: the library loads what it knows while it writes the first one, and
+    two that begin together trip over each other.
+    """
+
+    _writing: ClassVar = Lock()
+
+    @extend_schema(**SCHEMA_KWARGS)
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        with self._writing:
+            written: Response = super().get(request, *args, **kwargs)  # type: ignore[no-untyped-call]  # of the library
+        return written
 
 
 class Missing(ApiView):

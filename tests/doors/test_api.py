@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import subprocess
+import sys
 from uuid import UUID
 
 import pytest
@@ -209,6 +212,19 @@ def test_the_openapi_document_is_made_of_the_code(doors: Doors) -> None:
     assert "/api/v1/waits/{id}/decide/" in document["paths"]
     call_command("spectacular", "--validate", "--fail-on-warn", stdout=io.StringIO())
     problem(Client().get("/api/v1/schema/"), 401, "NOT_SIGNED_IN")
+
+
+def test_the_document_is_written_for_everybody_who_asks_first() -> None:
+    first = "import django; django.setup(); from tests.doors.fresh_document import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", first],
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "console.settings_test"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == "[200]\n", done.stderr
 
 
 def test_evidence_against_a_verdict_is_flagged_and_closed_over_http(doors: Doors) -> None:

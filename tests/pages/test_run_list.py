@@ -39,6 +39,13 @@ def test_filters_by_status_agent_and_text(mo: Member) -> None:
     assert "No run passes this filter." in mo.get("/runs/?agent=nobody")
 
 
+@pytest.mark.parametrize("name", ["agent", "q", "status", "before", "view", "sort"])
+def test_a_nul_in_an_address_is_no_fault_of_ours(mo: Member, name: str) -> None:
+    answer = mo.client.get(f"/runs/?{name}=a%00b")
+    assert answer.status_code in (200, 400)
+    assert answer.status_code == 200 or "The request could not be read" in answer.content.decode()
+
+
 def test_a_status_that_does_not_exist_is_named(mo: Member) -> None:
     some(mo, 1)
     html = mo.get("/runs/?status=BROKEN")
