@@ -9,6 +9,7 @@ from console.pages.checkpoint.page import checkpoint_list, checkpoint_page
 from console.pages.decision.amend import amend_page
 from console.pages.decision.look import assign_page, look_page, withdraw_page
 from console.pages.decision.page import wait_page
+from console.pages.handover.page import handover_page
 from console.pages.inbox.batch import batch_page
 from console.pages.inbox.page import inbox, inbox_count
 from console.pages.measures import measures_page
@@ -20,6 +21,7 @@ from console.pages.report.page import report_download, report_list, report_page
 from console.pages.run.page import run_page
 from console.pages.scopes.page import scope_list, scope_new, scope_page
 from console.pages.stop.page import stop_page
+from console.pages.tree import lineage_page
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
@@ -42,6 +44,8 @@ urlpatterns = [
     path("runs/<uuid:id>/goal/", acts.run_goal, name="run-goal"),
     path("runs/<uuid:id>/budget/", acts.run_budget, name="run-budget"),
     path("runs/<uuid:id>/continue/", lineage.continue_page, name="run-continue"),
+    path("runs/<uuid:id>/handover/", handover_page, name="run-handover"),
+    path("runs/<uuid:id>/lineage/", lineage_page, name="run-lineage"),
     path("runs/<uuid:id>/recovery/", lineage.recovery_page, name="run-recovery"),
     path("runs/<uuid:id>/replay/", lineage.replay_page, name="run-replay"),
     path("runs/<uuid:id>/migrate/", lineage.migrate_page, name="run-migrate"),

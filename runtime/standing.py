@@ -94,8 +94,7 @@ class Recovery:
 def run_recovery(*, actor: Actor, run_id: UUID) -> Recovery:
     """What stands of a run, live or ended. Needs the permission to read. Raises NotFound."""
     run = access_run(actor=actor, id=run_id)
-    ledger = ledger_of(run_id)
-    lines = tuple(_lines(run, ledger))
+    lines = standing_of(run)
     lease = run.lease
     return Recovery(
         run=run,
@@ -113,6 +112,11 @@ def run_recovery(*, actor: Actor, run_id: UUID) -> Recovery:
         refusals=refusals_of(run),
         saves=saves_of(run_id),
     )
+
+
+def standing_of(run: Any) -> tuple[Line, ...]:
+    """Every single thing of a run that `access_run` has given out, under its heading."""
+    return tuple(_lines(run, ledger_of(run.id)))
 
 
 def _point(run: Any) -> Point:

@@ -332,6 +332,25 @@ def hold_refusal(run: Run) -> Refusal | None:
     return Refusal.objects.filter(run=run, kind__in=sorted(GUARD_OF)).order_by("-id").first()
 
 
+_LINEAGE = """
+WITH RECURSIVE family AS (
+    SELECT id FROM runs_run WHERE id = %(root)s
+    UNION
+    SELECT r.id FROM family f JOIN runs_run r
+        ON r.continued_from_id = f.id OR r.forked_from_id = f.id OR r.parent_run_id = f.id)
+SELECT id FROM family LIMIT %(limit)s"""
+
+
+def lineage_of(run: Run, *, limit: int) -> list[Run]:
+    """The runs of a run's lineage, the oldest first, at most `limit`, always with the run itself. For pages; by the indexes
+    of what each run comes from, since the lineage itself has none.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_LINEAGE, {"root": run.lineage_id, "limit": limit - 1})
+        ids = {run.id, *(row[0] for row in cursor.fetchall())}
+    return list(Run.objects.filter(id__in=ids).order_by("created_at", "id"))
+
+
 def lineage_holder(run: Run) -> UUID | None:
     """The call of another run of the lineage that holds this one, or None (ruling 34)."""
     if run.status != RunStatus.HELD or run.hold_reason != HoldReason.UNCERTAIN_CALL:

@@ -105,6 +105,8 @@ ROUTES = {
     "run-continue": Route("page", "run", SUCCEED),
     "run-replay": Route("page", "run"),
     "run-recovery": Route("page", "run"),
+    "run-handover": Route("page", "run"),
+    "run-lineage": Route("page", "run"),
     "run-migrate": Route("page", "run", UPGRADE),
     "run-repin": Route("page", "run", UPGRADE),
     "checkpoint-fork": Route("page", "checkpoint", SUCCEED),

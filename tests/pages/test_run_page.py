@@ -27,7 +27,7 @@ from tests.pages import story
 from tests.pages.conftest import Member
 from tests.pages.rows import Story
 
-QUERIES = 29
+QUERIES = 12
 
 
 def told(mo: Member, tell: Callable[..., Any], **how: Any) -> Run:

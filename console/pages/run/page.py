@@ -11,8 +11,7 @@ from django.urls import reverse
 
 from accounts.states import Actor, Permission
 from approvals.states import can_decide
-from checkpoints.models import Intent
-from checkpoints.selectors import commitments_of
+from checkpoints.models import Commitment, Intent
 from checkpoints.states import ObligationStatus
 from console.pages.amounts import budget_lines
 from console.pages.room import page, respond
@@ -23,6 +22,7 @@ from console.pages.run.look import Look, look_of, picture_of, turns_of
 from console.pages.run.rows import RunRows, run_rows
 from console.pages.run.say import facts_of, head_line
 from console.pages.run.window import named_key, whole_of, window_of
+from console.pages.together import together
 from console.pages.words import held
 from runs.models import Run, RunInput, SweepFailure
 from runs.selectors import access_run, database_now, lineage_holder
@@ -42,6 +42,8 @@ from runtime.drift import drift_of
 from runtime.registry import agents
 
 PANELS = {"run-live": "pages/run/live.html"}
+RELATIVES = 20  # runs that it comes from or that come from it; the lineage shows all
+KEPT = 100  # things in long-term memory that are counted
 
 
 @page
@@ -65,6 +67,7 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         fold=look.fold,
         follows=look.follows,
     )
+    around = _around(run)
     context = {
         "run": run,
         "rows": rows,
@@ -79,27 +82,44 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         "facts": facts_of(rows),
         "stop": rows.control(ControlKind.STOP),
         "pause": rows.control(ControlKind.PAUSE),
-        "intent": Intent.objects.filter(run=run).order_by("-version").first(),
         "budget_lines": budget_lines(rows.budgets),
-        "sweep_failure": SweepFailure.objects.filter(run=run).order_by("first_at").first(),
-        **_contract(run),
-        "inputs": RunInput.objects.filter(run=run).order_by("name"),
-        "said_progress": run.progress.order_by("-version").first() if run.workspace_id else None,
-        "remembered": run.remembered.count(),
+        **around,
         **_picked_context(window.events, picked, look, run.id),
         "ways_on": _ways_on(actor, rows),
-        "relatives": _relatives(run),
-        **_acts(actor, rows),
+        **_acts(actor, rows, continued=bool(around["continued"])),
     }
     return respond(request, actor, "pages/run/page.html", context, PANELS)
 
 
-def _contract(run: Run) -> dict[str, object]:
-    """What the run accepted, and how that differs from what its agent declares now."""
-    terms = commitments_of(run.id)
+def _around(run: Run) -> dict[str, object]:
+    """What the run works on, what it agreed and how that differs from what its agent declares now, and its relatives."""
+    sources = [id for id in (run.continued_from_id, run.forked_from_id, run.parent_run_id) if id]
+    descends = Q(continued_from=run) | Q(forked_from=run) | Q(parent_run=run)
+    intent, failures, terms, inputs, progress, kept, relatives = together(
+        Intent.objects.filter(run=run).order_by("-version")[:1],
+        SweepFailure.objects.filter(run=run).order_by("first_at")[:1],
+        Commitment.objects.filter(run=run).order_by("accepted_at", "id"),
+        RunInput.objects.filter(run=run).order_by("name"),
+        run.progress.order_by("-version")[:1],
+        run.remembered.defer("body")[:KEPT],
+        Run.objects.filter(descends | Q(id__in=sources)).order_by("created_at")[:RELATIVES],
+    )
     agent = agents().get(run.agent_version.agent.key)
     drift = drift_of([(term.source_kind, term.statement, term.denies) for term in terms], agent.spec) if agent else None
-    return {"commitments": terms, "drift": drift if not run.ended_at else None}
+    return {
+        "intent": next(iter(intent), None),
+        "sweep_failure": next(iter(failures), None),
+        "commitments": terms,
+        "drift": drift if not run.ended_at else None,
+        "inputs": inputs,
+        "said_progress": next(iter(progress), None) if run.workspace_id else None,
+        "remembered": len(kept),
+        "relatives": [
+            (_relation(run, other), reverse("run", args=[other.id]), f"{other.title} ({other.status})")
+            for other in relatives
+        ],
+        "continued": any(other.continued_from_id == run.id for other in relatives),
+    }
 
 
 def _picked(events: Sequence[Event], asked: str) -> Event | None:
@@ -149,17 +169,6 @@ def _ways_on(actor: Actor, rows: RunRows) -> list[tuple[str, str]]:
     return []
 
 
-def _relatives(run: Run) -> list[tuple[str, str, str]]:
-    """Where the run comes from, and the runs that come from it: how, the address, the title."""
-    sources = [id for id in (run.continued_from_id, run.forked_from_id, run.parent_run_id) if id]
-    descends = Q(continued_from=run) | Q(forked_from=run) | Q(parent_run=run)
-    relatives = Run.objects.filter(descends | Q(id__in=sources)).order_by("created_at")
-    return [
-        (_relation(run, other), reverse("run", args=[other.id]), f"{other.title} ({other.status})")
-        for other in relatives
-    ]
-
-
 def _relation(run: Run, other: Run) -> str:
     """How another run has to do with this one, as the beginning of a sentence."""
     if other.id == run.continued_from_id:
@@ -173,7 +182,7 @@ def _relation(run: Run, other: Run) -> str:
     return f"Forked at revision {other.forked_from_revision} by" if other.forked_from_id else "Its child is"
 
 
-def _acts(actor: Actor, rows: RunRows) -> dict[str, bool]:
+def _acts(actor: Actor, rows: RunRows, *, continued: bool) -> dict[str, bool]:
     """Which acts this person is offered now. The services decide again."""
     run = rows.run
     stop_open, pause_open = (rows.control(kind) is not None for kind in (ControlKind.STOP, ControlKind.PAUSE))
@@ -181,7 +190,7 @@ def _acts(actor: Actor, rows: RunRows) -> dict[str, bool]:
     retried = can_retry_resume(run.status, run.hold_reason)
     may_help = guard != "WITHDRAWN"  # trying again is refused for as long as it is withdrawn
     return {
-        "may_continue": actor.may(Permission.START) and can_continue(run.status) and not run.continuations.exists(),
+        "may_continue": actor.may(Permission.START) and can_continue(run.status) and not continued,
         "may_repin": actor.may(Permission.REVISE) and guard == "PIN_UNAVAILABLE",
         "may_migrate": actor.may(Permission.REVISE) and guard == "SCHEMA",
         "may_stop": actor.may(Permission.STOP) and can_stop(run.status, stop_open),

@@ -18,6 +18,7 @@ from approvals.models import Wait
 from checkpoints.models import Checkpoint, SaveAttempt
 from console.pages.run import events as shown
 from console.pages.run.events import Event
+from console.pages.together import together
 from receipts.models import Attempt, Publication, Reconciliation, ReportVersion
 from runs.models import ControlRequest, Refusal, Run, RunTransition
 
@@ -173,7 +174,7 @@ def window_of(
     """The newest events of a run that `access_run` has given out; or those up to an instant, or after one.
 
     Where `key` names an event that is in none of these, the window around it. One query finds the events, whatever the
-    run holds, and one for each kind among them reads their rows.
+    run holds, and one reads their rows.
     """
     places, later = _places(run, size, upto, after)
     found = _locate(run, key) if key else None
@@ -268,12 +269,14 @@ def _read(run: Run, found: Sequence[Placed], size: int, *, later: bool) -> Windo
 
 
 def _events(run: Run, places: Sequence[Placed]) -> list[Event]:
-    """The events at some places, in their order: one query for each kind among them."""
-    rows: dict[int, dict[str, Any]] = {}
-    for rank, source in enumerate(SOURCES):
-        names = [name for _, of, name in places if of == rank]
-        if names:
-            rows[rank] = {str(row.pk): row for row in source.rows(run).filter(pk__in=names)}
+    """The events at some places, in their order. One query, whatever their kinds."""
+    names: dict[int, list[str]] = {}
+    for _, rank, name in places:
+        names.setdefault(rank, []).append(name)
+    if not names:
+        return []
+    found = together(*(SOURCES[rank].rows(run).filter(pk__in=wanted) for rank, wanted in names.items()))
+    rows = {rank: {str(row.pk): row for row in some} for rank, some in zip(names, found, strict=True)}
     return [SOURCES[rank].event(rows[rank][name]) for _, rank, name in places]
 
 

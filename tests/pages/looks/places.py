@@ -70,8 +70,10 @@ def _runs(house: House) -> list[Place]:
     head = Head.objects.get(run_id=done).revision
     return [
         *runs,
-        place("run-event", "run", "?event=rev-2&fold=0", id=done),
-        *(place(f"run-{page}", f"run-{page}", id=done) for page in ("recovery", "replay")),
+        place("run-event", "run", "?at=rev:2&fold=0", id=done),
+        place("run-frozen", "run", "?size=25&after=1970-01-01T00:00:00.000000Z~0~", id=done),
+        *(place(f"run-{page}", f"run-{page}", id=done) for page in ("recovery", "replay", "handover", "lineage")),
+        place("run-handover-waiting", "run-handover", id=live),
         place("run-recovery-unknown", "run-recovery", id=house.runs["lost"]),
         place("checkpoints", "checkpoints", id=done),
         place("checkpoint", "checkpoint", id=done, revision=head),

@@ -20,7 +20,6 @@ STILL_ABOVE = {
     "checkpoint-fork": 25,
     "inbox": 15,
     "overview": 17,
-    "run": 26,
     "run-continue": 16,
     "run-recovery": 14,
     "run-replay": 18,

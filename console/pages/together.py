@@ -1,0 +1,63 @@
+"""Rows of several questions in one statement, so that a page with many small tables asks once and not twenty times."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.db import connection
+from django.db.models import QuerySet
+from django.db.models.query import get_related_populators
+from django.db.models.sql.compiler import SQLCompiler
+from psycopg import Cursor
+
+
+def together(*questions: QuerySet[Any]) -> list[list[Any]]:
+    """The rows of each queryset, in the order given, in one statement.
+
+    Takes querysets of models with filters, order, limit, defer and select_related, not prefetch_related and not values().
+    """
+    compilers = [question.query.get_compiler(connection=connection) for question in questions]
+    texts = [compiler.as_sql() for compiler in compilers]
+    parts = [f"SELECT {place}, ROW(t.*) FROM ({text}) t" for place, (text, _) in enumerate(texts)]  # noqa: S608
+    sql = "\nUNION ALL ".join(parts)
+    found: list[list[Sequence[Any]]] = [[] for _ in questions]
+    for place, row in _asked(sql, [value for _, values in texts for value in values]):
+        found[place].append(row)
+    return [list(_read(compiler, rows)) for compiler, rows in zip(compilers, found, strict=True)]
+
+
+def _asked(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The rows in binary, where each field of a row says of which type it is."""
+    with connection.cursor() as wrapped:
+        rows: Cursor[Any] = wrapped.cursor
+        rows.format = 1  # type: ignore[assignment]
+        wrapped.execute(sql, values)
+        found: list[tuple[Any, ...]] = wrapped.fetchall()
+    return found
+
+
+def _read(compiler: SQLCompiler, rows: Sequence[Sequence[Any]]) -> Iterator[Any]:
+    """Rows as the instances that the queryset itself would give."""
+    select, info, annotations = compiler.select, compiler.klass_info, compiler.annotation_col_map
+    if info is None:
+        raise TypeError("a question is a queryset of a model")
+    fields = info["select_fields"]
+    names = [select[place][0].target.attname for place in fields]
+    populators = get_related_populators(info, select, connection.alias)  # type: ignore[call-arg]  # typed for a later Django
+    for row in _converted(compiler, rows):
+        one = info["model"].from_db(connection.alias, names, row[fields[0] : fields[-1] + 1])
+        for populator in populators:
+            populator.populate(row, one)
+        for name, place in (annotations or {}).items():
+            setattr(one, name, row[place])
+        yield one
+
+
+def _converted(compiler: SQLCompiler, rows: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
+    """Fields read as Django reads them. JSON is read already: in binary the driver does it."""
+    read = [expression for expression, *_ in compiler.select]
+    converters = {
+        place: found
+        for place, found in compiler.get_converters(read).items()
+        if found[1].output_field.get_internal_type() != "JSONField"
+    }
+    yield from compiler.apply_converters([list(row) for row in rows], converters)
