@@ -124,6 +124,7 @@ class Wait(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["tenant", "deadline"], condition=Q(status="OPEN"), name="wait_open"),
             models.Index(fields=["deadline"], condition=Q(status="OPEN"), name="wait_due"),
+            models.Index(fields=["tenant", "closed_at"], condition=Q(closed_at__isnull=False), name="wait_closed"),
             models.Index(fields=["run"], condition=Q(status__in=sorted(LIVE_WAIT)), name="wait_live"),
             models.Index(
                 fields=["tenant", "policy_version"],

@@ -157,6 +157,12 @@ def _report(task: asyncio.Task[None]) -> None:
 _hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
 
 
+def heard_for() -> float | None:
+    """Seconds for which this process has heard what changes; None while it does not. Any thread may ask."""
+    since = [one.hears_since for one in list(_hubs.values()) if one.hears_since is not None]
+    return monotonic() - max(since) if since else None
+
+
 def hub() -> Hub:
     """The hub of the running event loop, made when first asked for. A web process has one loop."""
     loop = asyncio.get_running_loop()

@@ -1,6 +1,6 @@
 """Identity, eligibility, status, stop requests, budgets, messages, memory, wakeups and refused writes."""
 
-from runs.models.control import ControlRequest, Lease, SweepFailure, Wakeup
+from runs.models.control import ControlRequest, Lease, SweepFailure, SweepMark, Wakeup
 from runs.models.identity import Agent, AgentVersion, Artifact, Thread
 from runs.models.ledger import Allowance, Budget, BudgetEntry, Message, Refusal
 from runs.models.memory import MemoryItem, WorkspaceProgress
@@ -26,6 +26,7 @@ __all__ = [
     "RunTransition",
     "ScopeControl",
     "SweepFailure",
+    "SweepMark",
     "Thread",
     "TraceEvent",
     "Wakeup",

@@ -150,6 +150,19 @@ class SweepFailure(models.Model):
         return f"{self.step}: {self.error}"
 
 
+class SweepMark(models.Model):
+    """When the sweep last ended: one row, so that pages can say that nobody sweeps."""
+
+    single = models.BooleanField(primary_key=True, default=True, editable=False)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [models.CheckConstraint(condition=Q(single=True), name="sweep_mark_once")]
+
+    def __str__(self) -> str:
+        return f"swept at {self.at}"
+
+
 class Wakeup(models.Model):
     """A durable reason to look at a run again. The queue only carries hints of it."""
 

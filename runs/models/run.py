@@ -112,6 +112,7 @@ class Run(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["tenant", "-created_at", "-id"], name="run_newest"),
             models.Index(fields=["tenant", "status", "-created_at", "-id"], name="run_by_status"),
+            models.Index(fields=["tenant", "ended_at"], condition=Q(ended_at__isnull=False), name="run_ended"),
             models.Index(
                 fields=["status"], condition=Q(status__in=["QUEUED", "RUNNING", "STOPPING"]), name="run_to_sweep"
             ),

@@ -208,9 +208,15 @@ def refusal_record(
     hint_changed(tenant_id=tenant_id, run_id=run_id)
 
 
+_SWEPT = """
+INSERT INTO runs_sweepmark (single, at) VALUES (true, clock_timestamp())
+ON CONFLICT (single) DO UPDATE SET at = clock_timestamp()"""
+
+
 def sweep_failures_record(failures: Mapping[tuple[UUID, str], str]) -> None:
-    """Store what a sweep failed on, by (run, step), and forget what it got past. Called at the end of each sweep."""
+    """Store what a sweep failed on, by (run, step), forget what it got past, and when it ended. Called at the end of each sweep."""
     with transaction.atomic():
+        fetch(_SWEPT, {})
         past = [
             row.id for row in SweepFailure.objects.order_by("run_id", "step") if (row.run_id, row.step) not in failures
         ]

@@ -1,21 +1,44 @@
 """The overview: counts, the line, what is stuck and why, and the parts."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 
+import pytest
+from django.db import connection
+from django.test import override_settings
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from runs.models import Allowance, SweepMark
+from runs.services import sweep_failures_record
+from runtime.liveness.lock import CLASS
 from tests.pages import story
 from tests.pages.conftest import Member
 from tests.pages.rows import Story
 
-QUERIES = 18
+QUERIES = 9
+
+
+@pytest.fixture(autouse=True)
+def staffed(db: None) -> Iterator[None]:
+    """A worker that lives and holds a lock of its class, and a clock that has just come round."""
+    with override_settings(LIVENESS_DATABASE_URL="dbname=any"):
+        yield from _staffed()
+
+
+def _staffed() -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s, 1)", [CLASS])
+    sweep_failures_record({})
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_unlock_all()")
 
 
 def test_a_quiet_night_looks_quiet(mo: Member) -> None:
     html = mo.get("/")
     assert "Nothing needs a person." in html
-    assert "Each run that is not waiting for a person moves." in html
+    assert "each run that is not waiting for a person moves." in html
 
 
 def test_what_needs_a_person_and_what_is_stuck(mo: Member) -> None:
@@ -39,12 +62,11 @@ def test_a_silent_worker_is_named(mo: Member) -> None:
     assert "The lease of host-9/1 ran out" in mo.get("/")
 
 
-def test_ended_runs_and_tokens_by_the_hour(mo: Member) -> None:
+def test_ended_runs_by_the_hour(mo: Member) -> None:
     for _ in range(3):
         story.completed(mo.tenant, timezone.now() - timedelta(minutes=30))
     html = mo.get("/")
     assert "COMPLETED 3" in html
-    assert "7\u202f680" in html
 
 
 def test_the_panel_alone(mo: Member) -> None:
@@ -57,6 +79,33 @@ def test_the_parts_are_measured(mo: Member) -> None:
     html = mo.get("/parts/")
     assert "answers in" in html
     assert "Broker" in html
+
+
+def test_one_row_says_that_no_worker_answers_in_the_place_of_each_queued_run(mo: Member) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_unlock(%s, 1)", [CLASS])
+    for minutes in (3, 4):
+        Story(mo.tenant, timezone.now() - timedelta(minutes=minutes), "Not taken").save(0, "READY_TO_DECIDE", 0, "INIT")
+    html = mo.get("/")
+    assert "No worker answers; 2 runs are queued. Nothing is lost meanwhile" in html
+    assert "Queued, and no worker has taken it" not in html
+    assert "none answers; start one, nothing is lost meanwhile" in mo.get("/parts/")
+
+
+def test_a_clock_that_does_not_come_round_is_named(mo: Member) -> None:
+    assert "last ended 0" in mo.get("/parts/")
+    SweepMark.objects.update(at=timezone.now() - timedelta(minutes=7))
+    assert "Nobody has swept for 7 min 0" in mo.get("/")
+    SweepMark.objects.all().delete()
+    assert "Nobody has swept since this installation was made" in mo.get("/")
+
+
+def test_what_ended_runs_have_spent_is_in_dollars(mo: Member) -> None:
+    told = story.completed(mo.tenant, timezone.now() - timedelta(minutes=30))
+    Allowance.objects.filter(run=told.run).update(spent=[3, 4, 7680, 1_250_000, None])
+    html = mo.get("/")
+    assert "$1.25" in html
+    assert "7\u202f680" in html
 
 
 def test_other_tenants_do_not_show(mo: Member, stranger: Member) -> None:

@@ -1,47 +1,44 @@
-"""The last 24 hours as three series of hourly columns."""
+"""The last 24 hours as series of hourly columns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db import connection
 
 from accounts.states import Actor, Permission
 from console.pages.times import span
+from runs.states import BudgetUnit
 
+# Where the amounts of a unit stand in an allowance.
+TOKENS, MICROS = (list(BudgetUnit).index(unit) + 1 for unit in (BudgetUnit.TOKENS, BudgetUnit.USD_MICROS))
 HEIGHT = 84.0
 HOURS = 24
 
-_HOURS = """
-WITH hours AS (SELECT generate_series(date_trunc('hour', %(now)s::timestamptz) - interval '23 hours',
-                                      date_trunc('hour', %(now)s::timestamptz), interval '1 hour') AS h)"""
-
-_ENDED = (
-    _HOURS
-    + """
-SELECT h, count(r.id)::float FROM hours
-LEFT JOIN runs_run r ON r.tenant_id = %(tenant)s AND r.ended_at >= h AND r.ended_at < h + interval '1 hour'
-GROUP BY h ORDER BY h"""
-)
-
-_TOKENS = (
-    _HOURS
-    + """
-SELECT h, coalesce(sum(m.input_tokens + m.output_tokens), 0)::float FROM hours
-LEFT JOIN receipts_modelcall m ON m.tenant_id = %(tenant)s AND m.sealed_at >= h AND m.sealed_at < h + interval '1 hour'
-GROUP BY h ORDER BY h"""
-)
-
-# How old the oldest open wait was when the hour ended, or is now.
-_OLDEST = (
-    _HOURS
-    + """
-SELECT h, coalesce(max(extract(epoch FROM least(h + interval '1 hour', %(now)s) - w.opened_at)), 0)::float FROM hours
-LEFT JOIN approvals_wait w ON w.tenant_id = %(tenant)s AND w.opened_at < least(h + interval '1 hour', %(now)s)
-    AND (w.closed_at IS NULL OR w.closed_at >= least(h + interval '1 hour', %(now)s))
-GROUP BY h ORDER BY h"""
-)
+# What the runs that ended in an hour used, and how old the oldest wait was when the hour ended, or is now.
+_SERIES = """
+WITH hours AS (
+    SELECT h, least(h + interval '1 hour', clock_timestamp()) AS until
+    FROM generate_series(date_trunc('hour', clock_timestamp()) - interval '23 hours',
+        date_trunc('hour', clock_timestamp()), interval '1 hour') h),
+ended AS (
+    SELECT date_trunc('hour', r.ended_at) AS h, count(*) AS runs, sum(a.spent[%(tokens)s]) AS tokens,
+        sum(a.spent[%(micros)s]) AS micros
+    FROM runs_run r JOIN runs_allowance a ON a.run_id = r.id
+    WHERE r.tenant_id = %(tenant)s AND r.ended_at >= (SELECT min(h) FROM hours) GROUP BY 1),
+waits AS (
+    (SELECT opened_at, NULL::timestamptz AS closed_at FROM approvals_wait
+     WHERE tenant_id = %(tenant)s AND status = 'OPEN' ORDER BY opened_at LIMIT 1)
+    UNION ALL
+    SELECT opened_at, closed_at FROM approvals_wait
+    WHERE tenant_id = %(tenant)s AND closed_at >= (SELECT min(h) FROM hours)),
+oldest AS (
+    SELECT hours.h, extract(epoch FROM hours.until - min(w.opened_at)) AS seconds
+    FROM hours JOIN waits w ON w.opened_at < hours.until AND (w.closed_at IS NULL OR w.closed_at >= hours.until)
+    GROUP BY hours.h, hours.until)
+SELECT hours.h, coalesce(ended.runs, 0)::float, coalesce(oldest.seconds, 0)::float, coalesce(ended.tokens, 0)::float,
+    coalesce(ended.micros, 0)::float
+FROM hours LEFT JOIN ended USING (h) LEFT JOIN oldest USING (h) ORDER BY hours.h"""
 
 
 @dataclass(frozen=True)
@@ -69,23 +66,19 @@ class Chart:
         return self.columns[::-1]
 
 
-def charts(actor: Actor, now: datetime) -> list[Chart]:
-    """Runs ended, the oldest wait, and tokens used, hour by hour; nothing without the permission to read."""
+def charts(actor: Actor) -> list[Chart]:
+    """Runs ended with what they used, and the oldest wait, hour by hour; nothing without the permission to read."""
     if not actor.may(Permission.READ):
         return []
-    asked = {"now": now, "tenant": actor.tenant_id}
-    ended, oldest, tokens = (_read(sql, asked) for sql in (_ENDED, _OLDEST, _TOKENS))
-    return [
-        _chart("Runs ended", ended, _whole, total=True),
-        _chart("Oldest wait", oldest, _length, total=False),
-        _chart("Tokens", tokens, _whole, total=True),
-    ]
-
-
-def _read(sql: str, asked: dict[str, Any]) -> list[tuple[datetime, float]]:
     with connection.cursor() as cursor:
-        cursor.execute(sql, asked)
-        return list(cursor.fetchall())
+        cursor.execute(_SERIES, {"tenant": actor.tenant_id, "tokens": TOKENS, "micros": MICROS})
+        hours, ended, oldest, tokens, micros = zip(*cursor.fetchall(), strict=True)
+    return [
+        _chart("Runs ended", hours, ended, _whole, total=True),
+        _chart("Oldest wait", hours, oldest, _length, total=False),
+        _chart("Tokens of ended runs", hours, tokens, _whole, total=True),
+        _chart("Spend of ended runs", hours, micros, _money, total=True),
+    ]
 
 
 def _whole(value: float) -> str:
@@ -96,10 +89,18 @@ def _length(value: float) -> str:
     return span(timedelta(seconds=value))
 
 
-def _chart(title: str, series: list[tuple[datetime, float]], words: Callable[[float], str], *, total: bool) -> Chart:
-    most = max(value for _, value in series)
-    columns = [_column(i, hour, value, most, words(value)) for i, (hour, value) in enumerate(series)]
-    figure = words(sum(value for _, value in series)) if total else columns[-1].words
+def _money(value: float) -> str:
+    return f"${value / 1_000_000:,.2f}"
+
+
+def _chart(
+    title: str, hours: Sequence[datetime], values: Sequence[float], words: Callable[[float], str], *, total: bool
+) -> Chart:
+    most = max(values)
+    columns = [
+        _column(i, hour, value, most, words(value)) for i, (hour, value) in enumerate(zip(hours, values, strict=True))
+    ]
+    figure = words(sum(values)) if total else columns[-1].words
     return Chart(title, figure, f"most {words(most)}", "in 24 h" if total else "now", columns)
 
 

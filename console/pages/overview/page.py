@@ -5,11 +5,12 @@ from django.http.response import HttpResponseBase
 
 from accounts.states import Actor
 from console.pages import signs
-from console.pages.inbox.items import inbox_counts
 from console.pages.overview.charts import charts
-from console.pages.overview.facts import line_of, needs, parts, stuck_runs
+from console.pages.overview.line import line_of
+from console.pages.overview.needs import counts_of, needs
+from console.pages.overview.parts import parts
+from console.pages.overview.stuck import stuck
 from console.pages.room import page, respond
-from runs.selectors import database_now
 from runs.states import RunStatus
 
 PANELS = {"overview-live": "pages/overview/live.html"}
@@ -27,13 +28,12 @@ STATIONS = [
 @page
 def overview(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """GET /: what needs a person, the line, what is stuck, the last 24 hours."""
-    now = database_now()
-    counts = inbox_counts(actor)
-    line = line_of(actor, now)
-    stuck = stuck_runs(actor)
+    needed = needs(actor)
+    line = line_of(actor)
+    found = stuck(actor)
     context = {
-        "counts": counts,
-        "needs": needs(actor, counts, now),
+        "counts": counts_of(needed),
+        "needs": needed,
         "line": line,
         "stations": [
             {
@@ -45,9 +45,9 @@ def overview(request: HttpRequest, actor: Actor) -> HttpResponseBase:
             }
             for status, x, siding in STATIONS
         ],
-        "stuck": stuck,
-        "others": [one for one in stuck if one.icon != "held"],
-        "charts": charts(actor, now),
+        "stuck": found,
+        "others": [one for one in found if one.icon != "held"],
+        "charts": charts(actor),
     }
     return respond(request, actor, "pages/overview/page.html", context, PANELS)
 
