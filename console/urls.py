@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from console.health import healthz
-from console.pages import acts, delegations, entry, lineage, memory, notifications, run_list
+from console.pages import acts, audit, delegations, entry, lineage, memory, notifications, run_list
 from console.pages.call.page import call_attachment, call_page
 from console.pages.checkpoint.page import checkpoint_list, checkpoint_page
 from console.pages.decision.amend import amend_page
@@ -12,6 +12,7 @@ from console.pages.decision.page import wait_page
 from console.pages.handover.page import handover_page
 from console.pages.inbox.batch import batch_page
 from console.pages.inbox.page import inbox, inbox_count
+from console.pages.lists.page import call_list, notice_list, wait_list
 from console.pages.measures import measures_page
 from console.pages.new_run import run_new
 from console.pages.overview.page import overview, overview_parts
@@ -20,6 +21,7 @@ from console.pages.policies.page import policy_list, policy_new, policy_page
 from console.pages.report.page import report_download, report_list, report_page
 from console.pages.run.page import run_page
 from console.pages.scopes.page import scope_list, scope_new, scope_page
+from console.pages.search import search
 from console.pages.stop.page import stop_page
 from console.pages.tree import lineage_page
 
@@ -33,7 +35,7 @@ urlpatterns = [
     path("inbox/", inbox, name="inbox"),
     path("inbox/batch/", batch_page, name="inbox-batch"),
     path("inbox/count/", inbox_count, name="inbox-count"),
-    path("search/", run_list.search, name="search"),
+    path("search/", search, name="search"),
     path("runs/", run_list.run_list, name="runs"),
     path("runs/new/", run_new, name="run-new"),
     path("runs/<uuid:id>/", run_page, name="run"),
@@ -59,6 +61,9 @@ urlpatterns = [
     path("scopes/", scope_list, name="scopes"),
     path("scopes/new/", scope_new, name="scope-new"),
     path("scopes/<uuid:id>/", scope_page, name="scope"),
+    path("audit/", audit.audit_list, name="audit"),
+    path("audit/verified/", audit.audit_verified, name="audit-verified"),
+    path("waits/", wait_list, name="waits"),
     path("waits/<uuid:id>/", wait_page, name="wait"),
     path("waits/<uuid:id>/amend/", amend_page, name="wait-amend"),
     path("waits/<uuid:id>/withdraw/", withdraw_page, name="wait-withdraw"),
@@ -67,6 +72,7 @@ urlpatterns = [
     path("measures/", measures_page, name="measures"),
     path("delegations/", delegations.delegation_list, name="delegations"),
     path("delegations/<uuid:id>/end/", delegations.delegation_end_page, name="delegation-end"),
+    path("calls/", call_list, name="calls"),
     path("calls/<uuid:id>/", call_page, name="call"),
     path("calls/<uuid:id>/attachments/<uuid:attachment>/", call_attachment, name="call-attachment"),
     path("reports/", report_list, name="reports"),
@@ -83,6 +89,7 @@ urlpatterns = [
     path("workspaces/", memory.workspace_list, name="workspaces"),
     path("workspaces/<uuid:id>/", memory.workspace_page, name="workspace"),
     path("memory/", memory.memory_list, name="memory"),
+    path("settings/notifications/told/", notice_list, name="notices"),
     path("settings/notifications/", notifications.notifications, name="notifications"),
     path("settings/notifications/<uuid:id>/", notifications.notification, name="notification"),
     path("settings/notifications/<uuid:id>/remove/", notifications.notification_remove, name="notification-remove"),

@@ -122,6 +122,7 @@ class Wait(models.Model):
             ),
         ]
         indexes: ClassVar = [
+            models.Index(fields=["tenant", "-opened_at", "-id"], name="wait_newest"),
             models.Index(fields=["tenant", "deadline"], condition=Q(status="OPEN"), name="wait_open"),
             models.Index(fields=["deadline"], condition=Q(status="OPEN"), name="wait_due"),
             models.Index(fields=["tenant", "closed_at"], condition=Q(closed_at__isnull=False), name="wait_closed"),

@@ -18,16 +18,17 @@ from rest_framework.response import Response
 from accounts.api import refused_response
 from accounts.errors import NotFound, Refused
 from accounts.states import Actor
+from console.api.lists import narrowed
 from console.api.paging import Order, PageQuery
 from console.api.parsing import Strict, Text, read
 from console.api.view import ApiView, answer, operation, paged
-from console.pages.run_list import RunFilter, runs_found
+from console.lists.runs import RUNS
 from console.records import records_of
 from console.records.runs import InputRecord, RunDetail, RunRecord, run_with_parts, runs_with_parts
 from console.uploads import too_big
 from runs.models import RunInput
 from runs.selectors import access_run, artifact_bytes
-from runs.states import RecoveryPolicy, RunStatus
+from runs.states import HoldReason, RecoveryPolicy, RunStatus
 from runtime.registry import agents
 from runtime.services import (
     StartRequest,
@@ -47,11 +48,20 @@ IDEMPOTENCY_KEY = OpenApiParameter(
 
 
 class RunQuery(PageQuery):
-    """Filters of the list of runs. `status` may stand several times; `q` looks into titles and ids."""
+    """Filters of the list of runs, as its page takes them. `q` looks into titles and ids; `spend` is in dollars; `since` and
+    `until` take a day, a moment or so long ago (`12 h`).
+    """
 
     status = serializers.ListField(child=serializers.ChoiceField(choices=list(RunStatus)), required=False)
+    hold_reason = serializers.ListField(child=serializers.ChoiceField(choices=list(HoldReason)), required=False)
     agent = Text(required=False)
     q = Text(required=False)
+    thread = Text(required=False)
+    person = Text(required=False)
+    since = Text(required=False)
+    until = Text(required=False)
+    spend = Text(required=False)
+    unknown = Text(required=False)
 
 
 class StartForm(Strict):
@@ -100,10 +110,7 @@ class Runs(ApiView):
     def get(self, request: Request) -> Response:
         """The newest first."""
         query = read(RunQuery, request.query_params)
-        wanted = RunFilter(
-            statuses=tuple(query.get("status", ())), agent=query.get("agent", ""), text=query.get("q", "").strip()
-        )
-        return self.page("runs", runs_found(self.actor, wanted), NEWEST_FIRST, query, RunRecord, runs_with_parts)
+        return self.page("runs", narrowed(RUNS, self.actor, query), NEWEST_FIRST, query, RunRecord, runs_with_parts)
 
     @operation(
         "runs_start",

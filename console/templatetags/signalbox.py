@@ -12,7 +12,9 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from accounts.states import Permission
 from checkpoints.states import stage_of
+from console.lists.listing import Listing
 from console.pages import room, signs, text, times, words
 from console.pages.arguments import ArgumentRow, argument_rows
 from console.pages.inbox.filter import came_from
@@ -33,6 +35,13 @@ _UNNAMED = re.compile(r"run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def nav_items(context: Context) -> list[dict[str, Any]]:
     """The doors of the top bar, the current one marked."""
     return room.doors(context["request"].path)
+
+
+@register.simple_tag(takes_context=True)
+def may(context: Context, permission: str) -> bool:
+    """Whether the person of the page holds a permission."""
+    actor = context.get("actor")
+    return bool(actor and actor.may(Permission(permission)))
 
 
 @register.simple_tag(takes_context=True)
@@ -58,6 +67,12 @@ def inbox_carried(context: Context) -> str:
 def notice_path(subject: str, id: UUID) -> str:
     """The page that a notice leads to."""
     return path_of(subject, id)
+
+
+@register.filter
+def is_over(row: Any, listing: Listing) -> bool:
+    """True for a row of a list with which nothing is due any more."""
+    return listing.over(row)
 
 
 @register.simple_tag

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from accounts.errors import Refused
+from console.lists.runs import RUNS
 from console.management import ledger, lineage
 from console.management.awaiting import run_await
+from console.management.lists import add_where, where
 from console.management.noun import Answered, Asked, Noun, Shown, Usage, clock, facts, table
 from console.pages.amounts import NAMES, amount
-from console.pages.run_list import RunFilter, runs_found
 from console.records import records_of
 from console.records.runs import RunDetail, RunRecord, run_with_parts, runs_with_parts
 from console.uploads import MAX_INPUT_BYTES, too_big
@@ -92,6 +93,7 @@ class Command(Noun):
         listing.add_argument("--status", type=statuses, default=(), help="only those in one of these states")
         listing.add_argument("--agent", default="", help="only those of this agent")
         listing.add_argument("--q", default="", help="only those with this in their title or id")
+        add_where(listing, RUNS)
         self.add_limit(listing)
         self.verb("show", self.show, "One run with everything around it.").add_argument("id", type=UUID)
         awaiting = self.verb("await", self.await_, "Wait until a run is in one of the named states.")
@@ -177,8 +179,9 @@ class Command(Noun):
         return Shown({**answer.record, "new": outcome.new}, answer.text)
 
     def list(self, asked: Asked) -> Shown:
-        wanted = RunFilter(statuses=asked["status"], agent=asked["agent"], text=asked["q"].strip())
-        runs = runs_with_parts(self.limited(runs_found(asked.actor, wanted), asked))
+        plain = {"status": asked["status"], "agent": asked["agent"], "q": asked["q"]}
+        found = where(RUNS, asked, plain).order_by("-created_at", "-id")
+        runs = runs_with_parts(self.limited(found, asked))
         records = records_of(RunRecord, runs)
         rows = [(r["id"], r["status"], r["phase"], r["revision"], clock(r["created_at"]), r["title"]) for r in records]
         return Shown(records, table(HEADS, rows, "There are no such runs."))

@@ -1,0 +1,1 @@
+"""Lists of everything that is many: typed filters in the URL, keyset pages, columns, saved views and export, for each alike."""

@@ -1,0 +1,42 @@
+"""What stands in a column of a list: on the page by its kind, in an export as plain text."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One value. `kind` says how the page draws it: text, link, state, when, person, id, number, effect or thread; `note` is the small line
+    beside it, `machine` whose state it is.
+    """
+
+    kind: str
+    value: Any
+    url: str = ""
+    note: str = ""
+    machine: str = ""
+
+    @property
+    def plain(self) -> str:
+        """As an export holds it: moments in full, nothing for nothing."""
+        if self.value is None:
+            return ""
+        return self.value.isoformat() if isinstance(self.value, datetime) else str(self.value)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its key in the URL, its head, and the cell of a row."""
+
+    key: str
+    head: str
+    cell: Callable[[Any], Cell]
+
+
+def formula_safe(text: str) -> str:
+    """Text that no spreadsheet takes for a formula: what begins like one gets an apostrophe in front."""
+    return f"'{text}" if text.startswith(DANGEROUS) else text

@@ -1,0 +1,20 @@
+"""GET /search/?q=: everything that a text names, by kind."""
+
+from django.http import HttpRequest, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+
+from accounts.states import Actor
+from console.lists.fields import TEXT_LIMIT
+from console.lists.search import found, opens
+from console.pages.room import page, respond
+
+
+@page
+def search(request: HttpRequest, actor: Actor) -> HttpResponseBase:
+    """A whole id opens what it names. Anything else lists what it names: the end of an id, a key, a reference, a title, a name."""
+    text = request.GET.get("q", "").strip().replace("\0", "")[:TEXT_LIMIT]
+    place = opens(actor, text)
+    if place:
+        return HttpResponseRedirect(place)
+    groups = found(actor, text)
+    return respond(request, actor, "pages/search.html", {"text": text, "groups": groups})
