@@ -64,6 +64,13 @@ class AlreadyTested(Refused):
     code = "TEST_UNDER_WAY"
 
 
+class TooManyTries(Refused):
+    """Nothing was done. Too many wrong passwords were given. Try again in {seconds} s, at {at}."""
+
+    code = "TOO_MANY_TRIES"
+    status = 429
+
+
 class WrongPassword(Refused):
     """Nothing was done. This is not the password of {actor}."""
 

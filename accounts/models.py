@@ -151,6 +151,24 @@ class Membership(models.Model):
         return f"{self.user_id} in {self.tenant_id}"
 
 
+class PasswordTry(models.Model):
+    """How often a password was tried in vain, by what is counted. It says nothing of anybody, and goes a day after the last try.
+
+    Not a fact of anything: its rows are changed and deleted.
+    """
+
+    key = models.CharField(primary_key=True, max_length=64)  # an HMAC
+    wrong = models.IntegerField()
+    last_at = models.DateTimeField(db_index=True)
+    next_at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [models.CheckConstraint(condition=Q(wrong__gte=0), name="tries_not_negative")]
+
+    def __str__(self) -> str:
+        return f"{self.wrong} wrong"
+
+
 class ApiToken(models.Model):
     """A bearer token of one membership. Only its SHA-256 is stored."""
 

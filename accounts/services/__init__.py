@@ -21,17 +21,20 @@ from accounts.services.notice import (
 from accounts.services.people import (
     actor_confirm,
     member_set,
+    sign_in_failed,
     tenant_create,
     tenant_rules_set,
     token_create,
     token_digest,
     token_revoke,
 )
+from accounts.services.tries import Device, sign_in_counters, try_begin, try_worked, wrong_so_far
 
 __all__ = [
     "Address",
     "Change",
     "Claim",
+    "Device",
     "actor_confirm",
     "endpoint_change",
     "endpoint_create",
@@ -45,9 +48,14 @@ __all__ = [
     "notices_claim",
     "notices_purge",
     "notices_settle",
+    "sign_in_counters",
+    "sign_in_failed",
     "tenant_create",
     "tenant_rules_set",
     "token_create",
     "token_digest",
     "token_revoke",
+    "try_begin",
+    "try_worked",
+    "wrong_so_far",
 ]

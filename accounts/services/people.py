@@ -9,10 +9,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
 from django.db import transaction
 
-from accounts.audit import audit_refused
+from accounts.audit import audit_append, audit_refused
 from accounts.codec import NONCE_BYTES, wrapping_key
-from accounts.errors import WrongPassword
+from accounts.errors import Refused, WrongPassword
 from accounts.models import ApiToken, AuditHead, ClockTimestamp, DataKey, Membership, Tenant, User
+from accounts.services.tries import confirm_counters, try_begin, try_worked
 from accounts.statements import fetch
 from accounts.states import Actor, Role
 
@@ -58,16 +59,38 @@ def member_set(
     return membership
 
 
-def actor_confirm(*, actor: Actor, password: str) -> Actor | WrongPassword:
-    """The same person, who gives their password now, on whatever door. A wrong one is refused and audited."""
-    user = User.objects.filter(username=actor.name, is_active=True).first()
-    if user is None or not user.check_password(password):
-        refused = WrongPassword({"actor": actor.name})
+def actor_confirm(*, actor: Actor, password: str) -> Actor | Refused:
+    """The same person, who gives their password now, on whatever door. A wrong one is refused and audited; after several of
+    them the next one may be given at a time that is said. Called outside any transaction.
+    """
+    counters = confirm_counters(actor)
+    refused: Refused | None = try_begin(counters)
+    if refused is None:
+        user = User.objects.filter(username=actor.name, is_active=True).first()
+        if user is None or not user.check_password(password):
+            refused = WrongPassword({"actor": actor.name})
+    if refused is not None:
         audit_refused(
             actor=actor, action="password.confirm", object_type="tenant", object_id=actor.tenant_id, refused=refused
         )
         return refused
+    try_worked(counters)
     return replace(actor, confirmed_at=fetch("SELECT clock_timestamp()", {})[0][0])
+
+
+def sign_in_failed(*, name: str, address: str, wrong: int) -> None:
+    """Record a wrong password in the chain of each tenant of the person that it was given for, if there is one. Whoever gave it
+    is known by their address only. What the limit refuses is not recorded, so nobody fills a chain.
+    """
+    for tenant_id in Membership.objects.filter(user__username=name).values_list("tenant_id", flat=True):
+        with transaction.atomic():
+            audit_append(
+                actor=Actor(tenant_id, address, kind="address"),
+                action="sign_in.refused",
+                object_type="tenant",
+                object_id=tenant_id,
+                detail={"code": WrongPassword.code, "person": name, "wrong": wrong},
+            )
 
 
 def token_create(*, membership: Membership, name: str) -> str:

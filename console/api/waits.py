@@ -112,7 +112,7 @@ class OneWait(ApiView):
 class WaitDecision(ApiView):
     """The decision of a wait."""
 
-    @operation("waits_decide", WaitRecord, body=DecisionBody, can=(403, 404, 409))
+    @operation("waits_decide", WaitRecord, body=DecisionBody, can=(403, 404, 409, 429))
     def post(self, request: Request, id: UUID) -> Response:
         """Approve or reject. There is one decision a wait; who comes second is told who decided what, and when. Where the
         wait asks for several people, an approval is a vote, and the one that meets the quorum decides; `not_shown` names

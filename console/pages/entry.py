@@ -1,18 +1,27 @@
 """Sign-in, sign-out and the style guide."""
 
+from secrets import token_urlsafe
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
+from django.core import signing
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
+from accounts.errors import TooManyTries
 from accounts.selectors import CONFIRMED
+from accounts.services import Device, sign_in_counters, sign_in_failed, try_begin, try_worked, wrong_so_far
 from accounts.states import Actor
 from console.pages import signs
 from console.pages.guide import KEYS, WORDS, samples
 from console.pages.room import page, respond
 from runs.selectors import database_now
+
+DEVICE = "signalbox_device"
+DEVICE_AGE = 180 * 24 * 3600
 
 
 class SignInForm(AuthenticationForm):
@@ -32,6 +41,35 @@ class SignInForm(AuthenticationForm):
         for name in ("username", "password"):
             self.fields[name].error_messages["required"] = "Fill this in."
             self.fields[name].widget.attrs["aria-describedby"] = f"id_{name}_error"
+        self.waits: TooManyTries | None = None
+
+    def clean(self) -> dict[str, Any]:
+        """Look at the password, unless there were too many wrong ones; a try counts before it is looked at."""
+        name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
+        if name is None or not password or self.request is None:
+            return super().clean()
+        address = self.request.META.get("REMOTE_ADDR", "")
+        counters = sign_in_counters(name=name, address=address, device=device_of(self.request))
+        self.waits = try_begin(counters)
+        if self.waits is not None:
+            when = "Not signed in. Too many wrong passwords were given. Try again in {seconds} s, at {at}."
+            raise ValidationError(when.format(**self.waits.facts), code="too_many_tries")
+        try:
+            cleaned = super().clean()
+        except ValidationError:
+            sign_in_failed(name=name, address=address, wrong=wrong_so_far(counters))
+            raise
+        try_worked(counters)
+        return cleaned
+
+
+def device_of(request: HttpRequest) -> Device | None:
+    """The browser as one on which somebody has signed in before, by a cookie that only this installation can make."""
+    try:
+        username, nonce = signing.loads(request.COOKIES.get(DEVICE, ""), salt=DEVICE, max_age=DEVICE_AGE)
+    except (signing.BadSignature, TypeError, ValueError):
+        return None
+    return Device(username, nonce)
 
 
 class SignIn(LoginView):
@@ -40,9 +78,23 @@ class SignIn(LoginView):
     redirect_authenticated_user = True
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        """Sign in, and keep on the session when the password was given."""
+        """Sign in, keep on the session when the password was given, and know this browser from now on."""
         response = super().form_valid(form)
         self.request.session[CONFIRMED] = database_now().isoformat()
+        username, device = form.get_user().get_username(), device_of(self.request)
+        nonce = device.nonce if device and device.username == username else token_urlsafe(16)
+        known = signing.dumps([username, nonce], salt=DEVICE)
+        secure = bool(settings.SESSION_COOKIE_SECURE)
+        response.set_cookie(DEVICE, known, max_age=DEVICE_AGE, secure=secure, httponly=True, samesite="Lax")
+        return response
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        """Say why not; a program is told when it may try again."""
+        response = super().form_invalid(form)
+        waits = form.waits if isinstance(form, SignInForm) else None
+        if waits is not None:
+            response.status_code = waits.status
+            response["Retry-After"] = str(waits.facts["seconds"])
         return response
 
 
