@@ -39,13 +39,13 @@ from approvals.selectors import decision_of, newest_wait, policy_number_kept, vo
 from approvals.services.voice import voice_of
 from approvals.statements import LOOKED, WAIT_LOCK
 from approvals.states import OF_A_QUESTION, DecisionVerdict, WaitKind, WaitStatus
-from checkpoints.envelope import secret_in
+from checkpoints.envelope import unfit_text
 from checkpoints.errors import Unreadable
 from checkpoints.models import Checkpoint, Commitment
 from checkpoints.selectors import commitments_in, verified_body, withdrawn_commitment, withdrawn_of
 from receipts.models import ToolCall
 from receipts.selectors import call_arguments
-from runs.canonical import NotCanonical, check, digest
+from runs.canonical import digest
 from runs.models import Run
 
 REASON_LIMIT = 4000
@@ -154,16 +154,7 @@ def _of_another_kind(wait: Wait, verdict: DecisionVerdict) -> Refused | None:
 
 def reason_refusal(reason: str) -> Invalid | None:
     """Why these words can't be stored as somebody's reason. They are stored to be read, so they hold no secret."""
-    why = "" if reason else "a decision needs a reason in words."
-    if len(reason) > REASON_LIMIT:
-        why = f"at most {REASON_LIMIT} characters."
-    try:
-        check(reason)
-    except NotCanonical as error:
-        why = str(error)
-    found = secret_in(reason)
-    if found:
-        why = f"it looks like a {found}; write it without."
+    why = unfit_text(reason, REASON_LIMIT) if reason else "a decision needs a reason in words."
     return Invalid({"field": "reason", "reason": why}) if why else None
 
 

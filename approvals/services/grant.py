@@ -18,9 +18,9 @@ from approvals.models import Grant, GrantUse
 from approvals.policies import Demand, Facts, Ruling, Unanswerable, condition_fault, holds
 from approvals.selectors import access_grant, grants_for
 from approvals.services.checks import arguments_intact
-from approvals.services.policy import text_fault
 from approvals.statements import GRANT_USE
 from approvals.states import PolicyOutcome
+from checkpoints.envelope import unfit_text
 from receipts.models import ToolCall
 from receipts.selectors import call_arguments
 from runs.canonical import digest
@@ -91,10 +91,10 @@ def _give_refusal(actor: Actor, scope: Scope, reason: str) -> Refused | None:
     if not actor.may(Permission.DECIDE):
         return NotAllowed({"permission": str(Permission.DECIDE), "actor": actor.name})
     for field, why in {
-        "reason": text_fault(reason, REASON_LIMIT),
+        "reason": unfit_text(reason, REASON_LIMIT),
         "condition": condition_fault(scope.condition) if scope.condition else "",
         "hours": "" if 1 <= scope.hours <= HOURS_LIMIT else f"from 1 to {HOURS_LIMIT}.",
-        "uses": "" if 1 <= scope.max_uses <= USES_LIMIT else f"from 1 to {USES_LIMIT}.",
+        "max_uses": "" if 1 <= scope.max_uses <= USES_LIMIT else f"from 1 to {USES_LIMIT}.",
     }.items():
         if why:
             return Invalid({"field": field, "reason": why})
@@ -114,7 +114,7 @@ def grant_revoke(*, actor: Actor, grant_id: UUID, reason: str) -> GrantRevoked |
 def _revoke(actor: Actor, grant_id: UUID, reason: str) -> GrantRevoked | Refused:
     if not actor.may(Permission.DECIDE):
         return NotAllowed({"permission": str(Permission.DECIDE), "actor": actor.name})
-    why = text_fault(reason, REASON_LIMIT)
+    why = unfit_text(reason, REASON_LIMIT)
     if why:
         return Invalid({"field": "reason", "reason": why})
     changed = Grant.objects.filter(id=grant_id, revoked_at=None).update(

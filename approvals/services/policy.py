@@ -14,8 +14,8 @@ from approvals.errors import PolicyFaulty, PolicyInForce, PolicyMoved
 from approvals.models import PolicyActivation, PolicyHead, PolicyVersion
 from approvals.policies import TEXT_LIMIT, Fault, read, version_name
 from approvals.selectors import access_policy, policy_head_open
-from checkpoints.envelope import secret_in
-from runs.canonical import NotCanonical, check, digest
+from checkpoints.envelope import unfit_text
+from runs.canonical import digest
 
 SUMMARY_LIMIT = 200
 REASON_LIMIT = 4000
@@ -106,7 +106,7 @@ def _activate(actor: Actor, number: int, seen: int, reason: str) -> PolicyActiva
 
 def faults_refusal(text: str) -> PolicyFaulty | Invalid | None:
     """Why a text can't be a policy: what is wrong with it at which place; None when it can."""
-    why = text_fault(text, TEXT_LIMIT)
+    why = unfit_text(text, TEXT_LIMIT)
     if why:
         return Invalid({"field": "text", "reason": why})
     faults = read(text).faults
@@ -136,22 +136,8 @@ def _govern_refusal(actor: Actor) -> Refused | None:
 
 
 def _text_refusal(field: str, text: str, limit: int) -> Refused | None:
-    why = text_fault(text, limit)
+    why = unfit_text(text, limit)
     return Invalid({"field": field, "reason": why}) if why else None
-
-
-def text_fault(text: str, limit: int) -> str:
-    """Why what a person wrote can't be stored to be read; nothing when it can."""
-    if not text.strip():
-        return "it is empty; write it in words."
-    if len(text) > limit:
-        return f"{len(text)} characters, at most {limit}."
-    try:
-        check(text)
-    except NotCanonical as error:
-        return str(error)
-    found = secret_in(text)
-    return f"it looks like a {found}; write it without." if found else ""
 
 
 def _audit(actor: Actor, action: str, detail: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from checkpoints.envelope.snapshot import (
     parse_snapshot,
     snapshot_digest,
 )
+from checkpoints.envelope.written import unfit_text
 
 __all__ = [
     "FORMAT_VERSION",
@@ -40,5 +41,6 @@ __all__ = [
     "secret_in",
     "snapshot_digest",
     "stored_parts",
+    "unfit_text",
     "withheld",
 ]

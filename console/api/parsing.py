@@ -44,7 +44,8 @@ class Whole(serializers.IntegerField):
         super().__init__(**{"min_value": 0, "max_value": 2**31 - 1, **options})
 
     def to_internal_value(self, data: Any) -> int:
-        if isinstance(data, bool | float):
+        written = isinstance(data, str) and not isinstance(self.root.initial_data, QueryDict)
+        if written or isinstance(data, bool | float):
             self.fail("invalid")
         return super().to_internal_value(data)
 

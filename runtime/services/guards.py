@@ -7,10 +7,9 @@ from uuid import UUID
 from accounts.audit import audit_append, audit_refused
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Actor, Permission
-from checkpoints.envelope import secret_in
+from checkpoints.envelope import secret_in, unfit_text
 from checkpoints.errors import SnapshotRefused
 from checkpoints.states import NotSaved
-from runs.canonical import NotCanonical, check
 from runs.errors import RunEnded
 from runs.states import (
     WakeupCause,
@@ -32,24 +31,11 @@ def act_refusal(actor: Actor, permission: Permission, reason: str) -> Refused | 
 
 
 def text_refusal(name: str, text: str, limit: int, *, needed: bool = False, one_line: bool = False) -> Refused | None:
-    """Why a text can't be stored, naming the field; None when it can.
-
-    A replacement character means that what was sent was not UTF-8: it is refused, since its reader would not see that. So
-    is a text that holds a secret (F10 c): what people write is stored to be read.
-    """
-    if needed and not text.strip():
-        return Invalid({"field": name, "reason": "it is empty; write it in words."})
-    if len(text) > limit:
-        return Invalid({"field": name, "reason": f"{len(text)} characters, at most {limit}."})
-    if "\ufffd" in text:
-        return Invalid({"field": name, "reason": "it holds bytes that are not UTF-8."})
-    if one_line and any(unicodedata.category(character) == "Cc" for character in text):
-        return Invalid({"field": name, "reason": "it holds a control character; write it on one line."})
-    try:
-        check(text)
-    except NotCanonical as error:
-        return Invalid({"field": name, "reason": str(error)})
-    return secret_refusal(name, text)
+    """Why a text can't be stored to be read, naming the field; None when it can."""
+    why = unfit_text(text, limit, needed=needed)
+    if not why and one_line and any(unicodedata.category(character) == "Cc" for character in text):
+        why = "it holds a control character; write it on one line."
+    return Invalid({"field": name, "reason": why}) if why else None
 
 
 def secret_refusal(name: str, text: str) -> Refused | None:

@@ -34,3 +34,9 @@ def test_both_doors_refuse_alike(doors: Doors) -> None:
         "NO_SUCH_TOOL",
     )
     assert (answer.status_code, answer.json()["facts"]) == (400, told["facts"])
+
+
+def test_numbers_are_numbers_and_what_does_not_fit_is_named_as_the_body_names_it(doors: Doors) -> None:
+    for field, value in (("hours", "2"), ("max_uses", "3"), ("max_uses", 0), ("hours", 1000), ("reason", "\u200b")):
+        answer = doors.api("POST", "/grants/", BODY | {field: value})
+        assert (answer.status_code, answer.json()["facts"]["field"]) == (400, field), value

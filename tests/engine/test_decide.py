@@ -229,6 +229,8 @@ MAY_NOT: list[tuple[str, str, type[Refused]]] = [
     ("vera", "I read it", NotAllowed),
     ("ann", "", Invalid),
     ("ann", " \n ", Invalid),
+    ("ann", "\u200b", Invalid),
+    ("ann", "a\ufffdb", Invalid),
     ("ann", "x" * 4001, Invalid),
     ("ann", "a\0b", Invalid),
     ("ann", "a\ud800b", Invalid),
