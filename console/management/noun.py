@@ -1,6 +1,7 @@
 """What every noun of the command line shares: its verbs, who acts, how an answer is printed, and the exit codes.
 
 0: it is done. 1: refused, not found, or not reached; the sentence and the code are on stderr. 2: asked for in a wrong way.
+3: of several things at least one was refused; the answer has what came of each.
 With --json one document is on stdout and nothing else: the record, or {"error": {code, message, facts}}.
 """
 
@@ -24,6 +25,7 @@ from accounts.states import Actor
 from console.pages.text import plain
 
 LISTED_ROWS = 200
+IN_PART = 3  # how a command ends where at least one of several things was refused
 
 M = TypeVar("M", bound=Model)
 
@@ -68,10 +70,14 @@ class NoMember(Refused):
 
 @dataclass(frozen=True)
 class Shown:
-    """The answer to a command: the record for programs, and the text for people. Untrusted parts went through `shown`."""
+    """The answer to a command: the record for programs, and the text for people. Untrusted parts went through `shown`.
+
+    `refused`: how many of the things that it is about were refused.
+    """
 
     record: Any
     text: str
+    refused: int = 0
 
 
 @dataclass(frozen=True)
@@ -166,6 +172,9 @@ class Noun(BaseCommand):
         if isinstance(answer, Refused):
             self._refuse(answer, as_json=as_json)
         self.stdout.write(document(answer.record) if as_json else answer.text)
+        if answer.refused:
+            self.stderr.write(f"{answer.refused} of them {'was' if answer.refused == 1 else 'were'} refused.")
+            raise SystemExit(IN_PART)
 
     def _refuse(self, refused: Refused, *, as_json: bool) -> NoReturn:
         self.stderr.write(f"{shown(refused.sentence)} ({refused.code})")

@@ -1,5 +1,6 @@
 """Acts by command line: the whole story, each act, and what is refused."""
 
+import json
 from pathlib import Path
 from uuid import UUID
 
@@ -208,3 +209,28 @@ def test_the_same_key_starts_one_run(files: tuple[str, ...]) -> None:
     start = ("runs", "start", "fund_comparison", *files, "--key", "by hand", *AS, "--json")
     first, second = manage(*start).json, manage(*start).json
     assert first["id"] == second["id"] and (first["new"], second["new"]) == (True, False)
+
+
+# ── several at once ──
+
+
+def test_a_batch_of_which_anything_was_refused_ends_with_a_code_of_its_own_and_says_of_each_what_came_of_it(
+    doors: Doors,
+) -> None:
+    first, second = doors.waiting(), doors.waiting()
+
+    def items(*waits: Wait) -> str:
+        named = [{"id": str(one.id), "revision": one.checkpoint_revision, "digest": one.checkpoint_digest,
+                  "args_digest": one.args_digest} for one in waits]  # fmt: skip
+        return json.dumps(named)
+
+    reject = ("waits", "decide-many", "--reject", "--reason", "not now", *AS)
+    done = manage(*reject, "--items", items(first), "--json")
+    assert (done.code, [one["outcome"] for one in done.json]) == (0, ["DECIDED"])
+    in_part = manage(*reject, "--items", items(first, second), "--json")
+    assert (in_part.code, in_part.err) == (3, "1 of them was refused.\n")
+    assert [(one["outcome"], one["code"]) for one in in_part.json] == [("REFUSED", "ALREADY_DECIDED"), ("DECIDED", "")]
+    none = manage(*reject, "--items", items(first, second))
+    assert none.code == 3 and none.out.count("ALREADY_DECIDED") == 2 and "2 of them were refused." in none.err
+    whole = manage(*reject, "--items", "[]", "--json")
+    assert (whole.code, whole.json["error"]["code"]) == (1, "INVALID")

@@ -71,7 +71,8 @@ def by_command_batch(doors: Doors, said: Said) -> str:
         *("waits", "decide-many", f"--{said.verdict.lower()}", "--items", items, "--reason", "I read it"),
         *("--as", said.by, "--json"),
     )
-    return str(ran.json[0]["code"] if ran.code == 0 else ran.json["error"]["code"])
+    assert ran.code == 1 or ran.code == (3 if ran.json[0]["outcome"] == "REFUSED" else 0)
+    return str(ran.json["error"]["code"] if ran.code == 1 else ran.json[0]["code"])
 
 
 DOORS: list[Callable[[Doors, Said], str]] = [by_page, by_api, by_command, by_batch, by_command_batch]

@@ -4,9 +4,9 @@ from argparse import ArgumentParser
 from typing import ClassVar
 from uuid import UUID
 
-from accounts.errors import NotAllowed, Refused
+from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Permission
-from console.management.noun import Asked, Noun, Shown, table
+from console.management.noun import Asked, Noun, Shown, shown, table
 from console.records.retention import retention_records
 from runtime.services import Retention, retention_of, retention_of_tenant, run_retain
 
@@ -24,7 +24,7 @@ class Command(Noun):
         parser.add_argument("--reason", default="", help="why, in words; needed unless it is a dry run")
 
     def retain(self, asked: Asked) -> Shown | Refused:
-        """Refused where one run refuses; what was purged before stays purged."""
+        """Each run by itself: where one refuses, the others go on, and the answer has what came of each."""
         if not asked["dry_run"] and not asked.actor.may(Permission.RETAIN):
             return NotAllowed({"permission": str(Permission.RETAIN), "actor": asked.actor.name})
         found = (
@@ -34,19 +34,27 @@ class Command(Noun):
         )
         if asked["dry_run"]:
             return listed(found)
-        gone = []
+        gone: list[Retention] = []
+        refused: list[tuple[UUID, Refused]] = []
         for one in found:
             outcome = run_retain(actor=asked.actor, run_id=one.run_id, reason=asked["reason"])
+            if isinstance(outcome, Invalid):
+                return outcome  # it is the same for all of them
             if isinstance(outcome, Refused):
-                return outcome
-            gone.append(outcome)
-        return listed(gone)
+                refused.append((one.run_id, outcome))
+            else:
+                gone.append(outcome)
+        if refused and not gone:
+            return refused[0][1]
+        return listed(gone, refused)
 
 
-def listed(found: list[Retention]) -> Shown:
-    """One line a run."""
+def listed(found: list[Retention], refused: list[tuple[UUID, Refused]] | None = None) -> Shown:
+    """One line a run, and one for each that refused."""
     rows = [(one.run_id, len(one.going), ranges(one), one.size, one.kept) for one in found if one.going]
-    return Shown(retention_records(found), table(HEADS, rows, "Nothing goes."))
+    noes = [f"{run_id}: {one.sentence} ({one.code})" for run_id, one in refused or []]
+    records = [*retention_records(found), *({"run": str(run_id), "refused": one.code} for run_id, one in refused or [])]
+    return Shown(records, shown("\n".join([table(HEADS, rows, "Nothing goes."), *noes])), len(noes))
 
 
 def ranges(found: Retention) -> str:

@@ -144,7 +144,8 @@ class Command(Noun):
             return outcome
         records = [batch_answer(each) for each in outcome]
         rows = [(each["wait"], each["outcome"], each["code"], each["detail"]) for each in records]
-        return Shown(records, table(("WAIT", "OUTCOME", "CODE", "WHY"), rows, "Nothing was named."))
+        refused = sum(each["outcome"] == "REFUSED" for each in records)
+        return Shown(records, table(("WAIT", "OUTCOME", "CODE", "WHY"), rows, "Nothing was named."), refused)
 
     def measures(self, asked: Asked) -> Shown:
         record = MeasuresRecord(measures_of(actor=asked.actor, days=asked["days"])).data
