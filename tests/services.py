@@ -57,7 +57,8 @@ def running_services() -> Iterator[Services]:
     _remove_dead_runs(settings_test.RUN_DIR.parent)
     (settings_test.RUN_DIR / "log").mkdir(parents=True)
     private_folder(settings_test.SOCKET_DIR)
-    quick = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
+    # 200 acts at one instant are 200 sessions (issue 4).
+    quick = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "max_connections": "300"}
     bin_dir = settings.ENV.postgres_bin or postgres.embedded_bin_dir()
     cluster = postgres.Cluster(settings_test.RUN_DIR / "postgres" / "data", settings_test.SOCKET_DIR, bin_dir, quick)
     copy_migrated(cluster)
