@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
-from approvals.services import arguments_intact, call_waits_invalidate, decided_waits_invalidate
+from approvals.services import call_waits_invalidate, decided_waits_invalidate
 from checkpoints.errors import Unreadable
 from checkpoints.services import lapses_record
 from checkpoints.states import Lapsed
@@ -23,6 +23,7 @@ from runtime.contracts import Arguments, Tool
 from runtime.conversation import answers_of
 from runtime.ending import held_run
 from runtime.hosts import base_step
+from runtime.recorded import moved_of
 from runtime.registry import tool_of
 from runtime.session import Session
 
@@ -33,13 +34,11 @@ _UNSENT = (CallStatus.PROPOSED, CallStatus.AWAITING_APPROVAL)
 def bound_tool(session: Session, call: Any) -> tuple[Tool, Arguments]:
     """The pinned tool of a stored call, and its arguments read back from the stored canonical bytes.
 
-    Raises Unreadable where these are not the bytes that the call was recorded with.
+    Raises Unreadable where the call is not as it was recorded.
     """
-    tool = tool_of(session.spec, call.tool)
-    if tool is None:
-        raise LookupError(f"the pinned agent version has no tool {call.tool}")
-    if not arguments_intact(call):
-        raise Unreadable("DIGEST_MISMATCH", f"the arguments of call {call.id} are not the recorded ones")
+    moved, tool = moved_of(call, session.spec), tool_of(session.spec, call.tool)
+    if moved or tool is None:
+        raise Unreadable("DIGEST_MISMATCH", f"call {call.id}: {moved}")
     return tool, tool.arguments.model_validate_json(call_arguments(call))
 
 

@@ -15,7 +15,7 @@ from accounts.statements import gather
 from accounts.states import Permission
 from approvals.policies import version_name
 from approvals.selectors import approval_expired, approval_used, grant_stands, grant_used, policy_number_kept
-from approvals.services import decided_waits_invalidate, lapsed_voice
+from approvals.services import decided_waits_invalidate, is_backed, lapsed_voice
 from checkpoints.selectors import commitments_in, withdrawn_commitment, withdrawn_of
 from receipts.selectors import last_verdict
 from receipts.states import EffectClass
@@ -145,7 +145,10 @@ def _grant(call: Any) -> Failed | None:
 def _approvers(wait: Any) -> Failed | None:
     """Everybody whose approval counts may still decide such a wait."""
     lapsed = lapsed_voice(wait)
-    return None if lapsed is None else _no_longer(lapsed, "approved it", wait.id)
+    if lapsed is not None:
+        return _no_longer(lapsed, "approved it", wait.id)
+    why = "fewer people than the wait asks for have approved what it is bound to"
+    return None if is_backed(wait) else Failed(RefusalKind.AUTHORITY, why, wait.id, holds=False)
 
 
 def _no_longer(label: str, did: str, subject: UUID) -> Failed:
@@ -156,7 +159,9 @@ def _no_longer(label: str, did: str, subject: UUID) -> Failed:
 def _binding(session: Session, kept: Kept, call: Any, wait: Any) -> Failed | None:
     """Guard 9: the run is where the approval was bound, and tool and policy are those that were shown."""
     bound = (wait.checkpoint_revision, wait.checkpoint_digest)
-    if bound != (session.position.revision, session.position.digest) or wait.args_digest != call.args_digest:
+    if wait.args_digest != call.args_digest:
+        return _asked_afresh(RefusalKind.SUPERSEDED, wait, "other arguments were approved than the call has")
+    if bound != (session.position.revision, session.position.digest):
         return _asked_afresh(RefusalKind.SUPERSEDED, wait, "the run is no longer where the approval was bound")
     tool = tool_of(session.spec, call.tool)
     if tool is None or definition_hash(tool) != wait.tool_hash:

@@ -35,7 +35,7 @@ from approvals.services.policy import (
     policy_activate,
     policy_save,
 )
-from approvals.services.voice import asked, asks, lapsed_voice
+from approvals.services.voice import asked, asks, is_backed, lapsed_voice
 from approvals.services.vote import VoteWithdrawn, vote_withdraw
 from approvals.services.wait import (
     call_waits_invalidate,
@@ -94,6 +94,7 @@ __all__ = [
     "grant_give",
     "grant_revoke",
     "grant_use",
+    "is_backed",
     "is_confirmed",
     "lapsed_voice",
     "policy_activate",

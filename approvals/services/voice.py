@@ -72,6 +72,15 @@ def lapsed_voice(wait: Wait) -> str | None:
     return None
 
 
+def is_backed(wait: Wait) -> bool:
+    """True while as many votes as the wait asks for stand, each an approval of exactly what it is bound to. For the commit
+    that sends the call: nothing that is written beside the votes stands for them.
+    """
+    bound = (wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
+    votes = [vote for vote in votes_of(wait.id) if vote.verdict == DecisionVerdict.APPROVE]
+    return sum((vote.seen_revision, vote.seen_digest, vote.seen_args_digest) == bound for vote in votes) >= wait.quorum
+
+
 def asks(*, wait_id: UUID, actor: Actor) -> bool:
     """Whether a wait asks for this person, by their own authority or by one that was given to them. For what they are told:
     whether they may decide is found out when they do.

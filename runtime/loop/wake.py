@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from accounts.statements import gather
 from approvals.selectors import newest_asked
-from approvals.services import arguments_intact
-from approvals.states import DEADLINE, WaitStatus
+from approvals.states import DEADLINE, DecisionVerdict, WaitStatus
 from checkpoints.services import head_lock, saved, snapshot_save
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import unsent_in
@@ -21,6 +20,7 @@ from runtime.ending import held_run, park, stop
 from runtime.facts import refresh
 from runtime.loop.dispatch import Going, NotGoing, dispatch_first, refuse_in_step
 from runtime.loop.route import route_calls, to_decide
+from runtime.recorded import moved_of
 from runtime.session import Session
 from runtime.statements import AWAITED
 
@@ -53,7 +53,7 @@ def wake(session: Session) -> bool:
     if _is_void(calls, approved, refused):
         return _ask_afresh(session, calls, refused)
     for one in approved:
-        failed = _changed(one.call)
+        failed = _changed(session, one)
         if failed is not None:
             return guards.hold(session, failed)
     return _go(session, approved, refused) if approved else _refuse_all(session, refused)
@@ -81,8 +81,6 @@ def _go(session: Session, approved: list[Asked], refused: list[NotGoing]) -> boo
     going = []
     for one in approved:
         reach("before_attempt_commit", one.call.tool)
-        if one.decision is None:
-            raise LookupError(f"wait {one.wait.id} is approved without a decision")
         going.append(Going(one.call, one.decision.actor, one.wait))
     if not dispatch_first(session, going, refused, void=partial(_void, session)):
         return False
@@ -91,12 +89,23 @@ def _go(session: Session, approved: list[Asked], refused: list[NotGoing]) -> boo
     return True
 
 
-def _changed(call: Any) -> guards.Failed | None:
-    if arguments_intact(call):
-        return None
-    return guards.Failed(
-        RefusalKind.DIGEST_MISMATCH, f"the arguments of call {call.id} are not the approved ones", call.id
-    )
+def _changed(session: Session, one: Asked) -> guards.Failed | None:
+    """What of the call, or of what was decided about it, is not as it was recorded."""
+    moved = moved_of(one.call, session.spec) or _decision_moved(one)
+    why = f"call {one.call.id}: {moved}"
+    return guards.Failed(RefusalKind.DIGEST_MISMATCH, why, one.call.id) if moved else None
+
+
+def _decision_moved(one: Asked) -> str:
+    wait, decision = one.wait, one.decision
+    if decision is None or decision.verdict != DecisionVerdict.APPROVE:
+        return "its wait is approved without a decision that says so"
+    seen = (decision.seen_revision, decision.seen_digest, decision.seen_args_digest)
+    if seen != (wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest):
+        return "its decision is not about what its wait is bound to"
+    if wait.tool_hash != one.call.tool_hash:
+        return "its tool is not the one that people were asked about"
+    return ""
 
 
 def _void(session: Session, failed: guards.Failed) -> bool:
