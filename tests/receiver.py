@@ -14,13 +14,15 @@ from typing import Any
 @dataclass
 class Receiver:
     """What was received. `answer` is the status of the next answers; `location` goes with a redirect; while `slow` is set
-    the answer comes a byte at a time and never ends, until `end`.
+    the answer comes a byte at a time and never ends, until `end`; while `flood` is set it never ends either, as fast as it is read.
     """
 
     url: str
     answer: int = 200
     location: str = ""
     slow: bool = False
+    flood: bool = False
+    flooded: int = 0
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     end: threading.Event = field(default_factory=threading.Event)
@@ -32,11 +34,24 @@ class Receiver:
         if self.slow:
             self._drip(request)
             return
+        if self.flood:
+            self._pour(request)
+            return
         request.send_response(self.answer)
         if self.location:
             request.send_header("Location", self.location)
         request.send_header("Content-Length", "0")
         request.end_headers()
+
+    def _pour(self, request: BaseHTTPRequestHandler) -> None:
+        """A body without an end. `flooded` is what went out of it."""
+        try:
+            request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
+            while not self.end.is_set():
+                request.wfile.write(b"x" * 65536)
+                self.flooded += 65536
+        except OSError:
+            return
 
     def _drip(self, request: BaseHTTPRequestHandler) -> None:
         """Header lines without an end: each piece comes soon after the one before."""

@@ -35,7 +35,7 @@ REASONS = {
     404: "There is nothing at this address, for this person.",
     413: "An input is too big.",
     409: "Refused: the state does not allow it, or something was out of date. Nothing was changed.",
-    429: "Too many wrong passwords were given; `facts` say when the next one may be",
+    429: "Too many wrong passwords were given; `facts` say when the next one may be given.",
 }
 
 

@@ -29,6 +29,7 @@ from console.api.calls import shown_call
 from console.api.paging import Order, PageQuery
 from console.api.parsing import ReasonBody, Strict, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
+from console.look import looks
 from console.records.calls import CallDetail
 from console.records.waits import BatchAnswer, WaitRecord, batch_answer, wait_rows
 from runtime.services import Written, call_amend
@@ -104,7 +105,7 @@ class OneWait(ApiView):
     def get(self, request: Request, id: UUID) -> Response:
         """The call that waits, its exact arguments, and the revision and digests that a decision has to name."""
         record = shown_wait(self.actor, id)
-        if record["arguments"] is not None:
+        if record["arguments"] is not None and looks(request):
             wait_looked(actor=self.actor, wait_id=id)
         return Response(record)
 

@@ -10,7 +10,7 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from accounts.models import AuditEvent, Endpoint, Membership, Notice, User
-from approvals.models import Decision, Vote, Wait
+from approvals.models import Decision, Look, Vote, Wait
 from receipts.models import ToolCall
 from runs.models import Run
 from runtime.notices import notices_deliver
@@ -123,21 +123,47 @@ def facts() -> list[Any]:
     ]
 
 
+PREFETCHES = (
+    {"Sec-Purpose": "prefetch;prerender"},
+    {"Purpose": "prefetch"},
+    {"X-Moz": "prefetch"},
+    {"X-Purpose": "preview"},
+)
+
+
 def test_a_link_that_is_fetched_ten_times_decides_nothing(doors: Doors, hook: Receiver) -> None:
-    """Issue 4: by GET and HEAD, signed in and not, as mail scanners and previews do."""
-    added(doors, hook, whole_tenant=True)
-    doors.waiting()
+    """Issue 4: by GET and HEAD, signed in and not, as mail scanners and previews do. What is stored is who looked, once each."""
+    id = added(doors, hook, whole_tenant=True)["id"]
+    wait = doors.waiting()
     doors.unknown()
+    doors.api("POST", f"/waits/{wait.id}/assign/", {"person": "only-approver", "reason": "you know it"})
+    doors.api("POST", f"/endpoints/{id}/test/")
     notices_deliver()
     links = sorted({body["link"] for body in hook.bodies})
-    assert {one.split("/")[1] for one in links} == {"waits", "calls"}
-    before = facts()
+    assert {one.split("/")[1] for one in links} == {"waits", "calls", "settings"}
+    before, looked = facts(), Look.objects.count()
+    for path in links:
+        for client in (Client(), browser(OPERATOR), browser("only-approver"), browser(STRANGER)):
+            for number in range(10):
+                assert client.head(path).status_code in {200, 302, 404}
+                assert client.get(path, headers=PREFETCHES[number % len(PREFETCHES)]).status_code in {200, 302, 404}
+    assert Look.objects.count() == looked
     for path in links:
         for client in (Client(), browser(OPERATOR), browser("only-approver"), browser(STRANGER)):
             for _ in range(10):
                 assert client.get(path).status_code in {200, 302, 404}
-                assert client.head(path).status_code in {200, 302, 404}
     assert facts() == before
+    waits = [path for path in links if path.startswith("/waits/")]
+    assert Look.objects.count() == looked + 2 * len(waits)  # two people of this tenant, each once a wait that is open
+
+
+def test_asking_the_api_without_wanting_its_answer_is_no_look(doors: Doors, waiting: Wait) -> None:
+    before = Look.objects.count()
+    for method, headers in (("HEAD", {}), ("GET", {"Sec-Purpose": "prefetch"})):
+        assert doors.api(method, f"/waits/{waiting.id}/", by="only-viewer", **headers).status_code == 200
+    assert Look.objects.count() == before
+    doors.api("GET", f"/waits/{waiting.id}/", by="only-viewer")
+    assert Look.objects.count() == before + 1
 
 
 def test_a_link_is_the_page_of_its_subject(doors: Doors, waiting: Wait) -> None:

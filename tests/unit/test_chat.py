@@ -1,9 +1,7 @@
 """Chat services by apprise: out over https through our proxy, to public addresses, no further, and back in time."""
 
-import datetime as dt
 import json
 import socket
-import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -11,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from django.test import override_settings
 
 from runtime.gateways import chat
@@ -21,6 +16,7 @@ from runtime.gateways.addresses import AddressRefused
 from runtime.gateways.chat import SERVICES, checked_service, tell_service
 from runtime.gateways.egress import egress
 from runtime.gateways.post import NotTaken
+from tests.certificates import certificate
 from tests.receiver import Receiver, receiver
 
 SAMPLES = {
@@ -108,26 +104,9 @@ class Trusted:
 @pytest.fixture
 def mattermost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trusted]:
     """A service at hooks.example, whose certificate the process trusts."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hooks.example")])
-    now = dt.datetime.now(tz=dt.UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("hooks.example")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = made.public_bytes(serialization.Encoding.PEM)
-    plain = serialization.NoEncryption()
-    secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    (tmp_path / "ca.pem").write_bytes(pem)
-    (tmp_path / "both.pem").write_bytes(secret + pem)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "both.pem")
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "ca.pem"))
-    with receiver(tls=context) as hook, override_settings(NOTICE_NETWORKS=[ip_network("127.0.0.1/32")]):
+    made = certificate(tmp_path, "hooks.example", days=2)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(made.file))
+    with receiver(tls=made.context) as hook, override_settings(NOTICE_NETWORKS=[ip_network("127.0.0.1/32")]):
         leads_to(monkeypatch, "127.0.0.1")
         port = hook.url.split(":")[2].split("/")[0]
         yield Trusted(hook, f"mmosts://hooks.example:{port}/abcdefgh0123456789abcdefgh")

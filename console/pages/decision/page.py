@@ -19,6 +19,7 @@ from approvals.selectors import access_wait
 from approvals.services import Decided, Seen, Voted, approval_decide, wait_looked
 from approvals.states import DecisionVerdict
 from checkpoints.selectors import commitments_of
+from console.look import looks
 from console.pages.arguments import ArgumentRow
 from console.pages.decision.evidence import contract_of, facts_of, last_like, model_words, report_preview
 from console.pages.decision.state import Moved, WaitState, closed_notice, wait_url, what_happens, what_moved
@@ -84,7 +85,7 @@ def wait_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
             return redirect(request.get_full_path())
         refused = outcome
         wait = access_wait(actor=actor, id=id)
-    elif whole and arguments is not None and request.method == "GET":
+    elif whole and arguments is not None and looks(request):
         wait_looked(actor=actor, wait_id=wait.id)
     state = WaitState(wait, actor)
     context = _state_context(state, typed, refused)

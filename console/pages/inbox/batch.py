@@ -14,6 +14,7 @@ from approvals.models import Wait
 from approvals.selectors import waits_visible
 from approvals.services import BATCH_LIMIT, Answered, Item, Seen, approvals_decide, wait_looked
 from approvals.states import DecisionVerdict, Risk, can_decide
+from console.look import looks
 from console.pages import signs
 from console.pages.arguments import ArgumentRow
 from console.pages.room import page, respond
@@ -74,7 +75,7 @@ def batch_page(request: HttpRequest, actor: Actor) -> HttpResponseBase:
             answers = {answered.wait_id: answered for answered in outcome}
             waits = _picked(actor, [str(wait.id) for wait in waits])
     shown = _shown(waits, answers)
-    if request.method == "GET":
+    if looks(request):
         for one in shown:
             if one.arguments is not None and can_decide(one.wait.status):
                 wait_looked(actor=actor, wait_id=one.wait.id)
