@@ -11,7 +11,7 @@ from tests.pages.looks.furnish import House
 
 ANN, NOBODY, NEWCOMER = "ann.moreau", "", "n.ewcomer"
 # Pages that are no page of their own: what they answer with is a part of another one, a file, or a redirect.
-PARTS = {"overview-parts", "inbox-count", "call-attachment", "report-download", "search", "sign-out", "wait-look"}
+PARTS = {"overview-parts", "inbox-count", "call-attachment", "report-download", "sign-out", "wait-look"}
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,22 @@ def places(house: House) -> list[Place]:
 
 
 def _doors() -> list[Place]:
-    empty = ("overview", "inbox", "runs", "reports", "policies", "grants", "scopes", "workspaces", "memory")
+    empty = (
+        "overview",
+        "inbox",
+        "runs",
+        "waits",
+        "calls",
+        "notices",
+        "audit",
+        "search",
+        "reports",
+        "policies",
+        "grants",
+        "scopes",
+        "workspaces",
+        "memory",
+    )
     nothing = [
         Place(f"empty-{route}", route, reverse(route), NEWCOMER) for route in (*empty, "delegations", "measures")
     ]
@@ -58,6 +73,11 @@ def _lists(house: House) -> list[Place]:
         place("inbox-flag", "inbox", f"?kind=flags&item=flag-{house.others['flag']}"),
         place("inbox-batch", "inbox-batch", batch),
         place("runs-filtered", "runs", "?status=HELD&q=Claims"),
+        place("runs-unread", "runs", "?status=BROKEN&since=soon&colour=red"),
+        *(place(route, route) for route in ("waits", "calls", "notices", "audit", "audit-verified")),
+        place("waits-open", "waits", "?status=OPEN&columns=step&columns=rule&columns=deadline"),
+        place("search", "search", "?q=overlap"),
+        place("search-nothing", "search", "?q=nothing-is-called-so"),
         place("runs-none", "runs", "?q=nothing-is-called-so"),
         place("run-new", "run-new", "?agent=fund_comparison"),
         place("run-new-claims", "run-new", "?agent=evidence_search"),
