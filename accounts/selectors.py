@@ -58,6 +58,15 @@ def membership_actor(*, membership: Membership, username: str, door: str) -> Act
     return Actor(membership.tenant_id, username, roles, door=door, groups=groups)
 
 
+def actor_in(*, tenant_id: UUID, username: str, door: str) -> Actor:
+    """A person as an actor in one tenant, with what they may do there now. Raises NotFound."""
+    wanted = Membership.objects.filter(tenant_id=tenant_id, user__username=username, user__is_active=True)
+    membership = wanted.first()
+    if membership is None:
+        raise NotFound
+    return membership_actor(membership=membership, username=username, door=door)
+
+
 def actor_named(*, username: str, door: str) -> Actor:
     """The actor with this username, for the command line. Raises NotFound."""
     return _actor("u.username = %(who)s", username, door)

@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from console.health import healthz
-from console.pages import acts, audit, delegations, entry, lineage, memory, notifications, run_list
+from console.pages import acts, audit, bulk, delegations, entry, lineage, memory, notifications, run_list
 from console.pages.call.page import call_attachment, call_page
 from console.pages.checkpoint.page import checkpoint_list, checkpoint_page
 from console.pages.decision.amend import amend_page
@@ -12,7 +12,7 @@ from console.pages.decision.page import wait_page
 from console.pages.handover.page import handover_page
 from console.pages.inbox.batch import batch_page
 from console.pages.inbox.page import inbox, inbox_count
-from console.pages.lists.page import call_list, notice_list, wait_list
+from console.pages.lists.page import bulk_list, call_list, notice_list, wait_list
 from console.pages.measures import measures_page
 from console.pages.new_run import run_new
 from console.pages.overview.page import overview, overview_parts
@@ -61,6 +61,9 @@ urlpatterns = [
     path("scopes/", scope_list, name="scopes"),
     path("scopes/new/", scope_new, name="scope-new"),
     path("scopes/<uuid:id>/", scope_page, name="scope"),
+    path("bulks/", bulk_list, name="bulks"),
+    path("bulks/new/", bulk.bulk_new, name="bulk-new"),
+    path("bulks/<uuid:id>/", bulk.bulk_page, name="bulk"),
     path("audit/", audit.audit_list, name="audit"),
     path("audit/verified/", audit.audit_verified, name="audit-verified"),
     path("waits/", wait_list, name="waits"),

@@ -167,3 +167,21 @@ class NotAStop(Refused):
     """Nothing was changed. A pause waits for what is on the wire; only a stop can be told not to."""
 
     code = "NOT_A_STOP"
+
+
+class BulkMoved(Refused):
+    """Nothing was done. The filter finds other runs by now: {shown} were shown, and there are {now}. Look at them and ask again."""
+
+    code = "BULK_MOVED"
+
+
+class BulkEmpty(Refused):
+    """Nothing was done. The filter finds no run that this would mean anything to."""
+
+    code = "BULK_EMPTY"
+
+
+class BulkTooMany(Refused):
+    """Nothing was done. The filter finds more than {limit} runs. Narrow it; or stop the agent, the thread or the whole tenant."""
+
+    code = "BULK_TOO_MANY"

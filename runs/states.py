@@ -133,6 +133,32 @@ class Scope:
     thread_id: UUID | None = None
 
 
+class BulkAct(StrEnum):
+    """What can be done to many runs at once: stop them, pause them, or ask held ones to try again."""
+
+    STOP = "STOP"
+    PAUSE = "PAUSE"
+    RESUME = "RESUME"
+
+
+class BulkStatus(StrEnum):
+    """What came of one run of such an act."""
+
+    PENDING = "PENDING"
+    DONE = "DONE"
+    REFUSED = "REFUSED"
+
+
+BULK_MOVES: Moves = [("PENDING", "DONE"), ("PENDING", "REFUSED")]
+BULK_RUNS = 10_000  # of one act
+# The runs that an act means something to; the others of a filter are left out, and counted.
+BULK_MEANS: dict[str, frozenset[str]] = {
+    BulkAct.STOP: LIVE_RUN,
+    BulkAct.PAUSE: LIVE_RUN - {"STOPPING"},
+    BulkAct.RESUME: frozenset({"HELD"}),
+}
+
+
 class WakeupCause(StrEnum):
     DECISION = "DECISION"
     TIMER = "TIMER"

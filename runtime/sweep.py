@@ -24,6 +24,7 @@ from approvals.services import wait_escalate, wait_expire, wait_remind
 from receipts.selectors import runs_held_by_lineage
 from runs.faults import reach
 from runs.selectors import (
+    bulk_items_pending,
     children_of_ended,
     children_to_pause,
     children_to_resume,
@@ -41,9 +42,12 @@ from runtime.cascade import child_end, child_pause, child_resume, child_stop
 from runtime.registry import agents, tool_of
 from runtime.requeue import requeue_woken, settle_children, supersede_waits, wake_descendant
 from runtime.scopes import AT_ONCE, scope_reach, scope_release
+from runtime.services import bulk_item_do
 from runtime.tools.registry import definition_hash
 
 logger = logging.getLogger(__name__)
+
+BULK_AT_ONCE = 200  # runs of acts on many, a sweep
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,12 @@ def _parents() -> Iterable[Unit]:
         yield Unit(run_id, partial(settle_children, run_id))
 
 
+def _bulks() -> Iterable[Unit]:
+    """What is left of acts on many runs, some of it each time."""
+    for item_id, run_id in bulk_items_pending(limit=BULK_AT_ONCE):
+        yield Unit(run_id, partial(bulk_item_do, item_id))
+
+
 STEPS: dict[str, Callable[[], Iterable[Unit]]] = {
     "expire": _expiries,
     "escalate": _escalations,
@@ -169,6 +179,7 @@ STEPS: dict[str, Callable[[], Iterable[Unit]]] = {
     "tools": _tools,
     "lineage": _descendants,
     "scopes": _scopes,
+    "bulks": _bulks,
     "cascade": _cascades,
     "parents": _parents,
     "wake": _wakeups,

@@ -4,6 +4,7 @@ from django.urls import path, re_path
 
 from console.api import (
     acts,
+    bulk,
     calls,
     checkpoints,
     commitments,
@@ -124,6 +125,9 @@ urlpatterns = [
     path("scopes/<uuid:id>/lift/", scopes.ScopeLift.as_view(), name="scope-lift"),
     path("obligations/", obligations.Obligations.as_view(), name="obligations"),
     path("obligations/<uuid:id>/release/", obligations.ObligationRelease.as_view(), name="obligation-release"),
+    path("bulks/", bulk.Bulks.as_view(), name="bulks"),
+    path("bulks/preview/", bulk.BulkPreviews.as_view(), name="bulk-preview"),
+    path("bulks/<uuid:id>/", bulk.OneBulk.as_view(), name="bulk"),
     path("endpoints/", endpoints.Endpoints.as_view(), name="endpoints"),
     path("endpoints/<uuid:id>/", endpoints.OneEndpoint.as_view(), name="endpoint"),
     path("endpoints/<uuid:id>/change/", endpoints.EndpointChanging.as_view(), name="endpoint-change"),

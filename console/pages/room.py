@@ -37,7 +37,7 @@ class Door:
 DOORS = (
     Door("overview", "Overview", "o"),
     Door("inbox", "Inbox", "i", counted=True, rooms=("/waits/", "/contradictions/", "/delegations/", "/measures/")),
-    Door("runs", "Runs", "r", rooms=("/scopes/", "/calls/", "/commitments/", "/obligations/")),
+    Door("runs", "Runs", "r", rooms=("/scopes/", "/bulks/", "/calls/", "/commitments/", "/obligations/")),
     Door("reports", "Reports", "p"),
     Door("policies", "Policies", "y", rooms=("/grants/",)),
     Door("workspaces", "Workspaces", "w", rooms=("/memory/",)),

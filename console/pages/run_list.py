@@ -60,6 +60,7 @@ def run_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     more = {
         "tabs": _tabs(RUNS.asked(actor, request.GET)),
         "may_start": actor.may(Permission.START),
+        "may_act": any(actor.may(one) for one in (Permission.STOP, Permission.PAUSE, Permission.RESUME)),
         "standing": scope_controls_visible(actor).filter(status=ScopeStatus.STANDING).count(),
     }
     return list_response(request, actor, RUNS, template="pages/runs/page.html", more=more)

@@ -1,5 +1,6 @@
 """Identity, eligibility, status, stop requests, budgets, messages, memory, wakeups and refused writes."""
 
+from runs.models.bulk import Bulk, BulkItem
 from runs.models.control import ControlRequest, Lease, SweepFailure, SweepMark, Wakeup
 from runs.models.identity import Agent, AgentVersion, Artifact, Thread
 from runs.models.ledger import Allowance, Budget, BudgetEntry, Message, Refusal
@@ -16,6 +17,8 @@ __all__ = [
     "Artifact",
     "Budget",
     "BudgetEntry",
+    "Bulk",
+    "BulkItem",
     "ControlRequest",
     "Lease",
     "MemoryItem",

@@ -12,6 +12,7 @@ from runs.services.budget import (
     budget_settle_held,
     children_settle,
 )
+from runs.services.bulk import bulk_item_close, bulk_item_take, bulk_store
 from runs.services.control import (
     pause_accept,
     pause_follow,
@@ -56,6 +57,9 @@ __all__ = [
     "budget_reserve",
     "budget_settle",
     "budget_settle_held",
+    "bulk_item_close",
+    "bulk_item_take",
+    "bulk_store",
     "children_settle",
     "memory_store",
     "message_append",

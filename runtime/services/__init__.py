@@ -11,6 +11,7 @@ from runtime.services.amend import Amended, Written, call_amend
 from runtime.services.attach import Attached, call_attach
 from runtime.services.bind import run_bind
 from runtime.services.budget import CAP_LIMIT, CapRaised, budget_raise
+from runtime.services.bulk import BulkAccepted, bulk_accept, bulk_item_do
 from runtime.services.contradict import EvidenceGiven, Flagged, call_contradict, contradiction_settle
 from runtime.services.descend import SuccessorRequest, fork_preview, run_continue, run_fork
 from runtime.services.goal import GoalRevised, goal_revise
@@ -63,6 +64,7 @@ __all__ = [
     "REASON_LIMIT",
     "Amended",
     "Attached",
+    "BulkAccepted",
     "CapRaised",
     "EndpointAdded",
     "EndpointChange",
@@ -103,6 +105,8 @@ __all__ = [
     "Withdrawn",
     "Written",
     "budget_raise",
+    "bulk_accept",
+    "bulk_item_do",
     "call_amend",
     "call_attach",
     "call_contradict",

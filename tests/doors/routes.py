@@ -15,6 +15,7 @@ LIST_AND_ACT = {
     "api:grants",
     "api:scopes",
     "api:endpoints",
+    "api:bulks",
     "api:delegations",
 }  # what GET lists and POST adds to
 
@@ -79,6 +80,7 @@ RENAME_TOLD = Act(Permission.NOTIFY, {"name": "walked"})
 PURGE_TOLD = Act(Permission.RETAIN, {"reason": " "})
 CLOSE_FLAG = Act(Permission.RECONCILE, {"closing": "NOTED", "reason": " "})
 
+BULK = Act(Permission.STOP, {"act": "STOP", "query": "q=nothing", "digest": "0", "count": 0, "reason": " "})
 SCOPE = Act(Permission.STOP, {"scope": "TENANT", "act": "stop", "reason": " "})
 LIFT = Act(Permission.STOP, {"reason": " "})
 
@@ -94,6 +96,9 @@ ROUTES = {
     "inbox-count": Route("page"),
     "search": Route("page"),
     "audit": Route("page", reads=False),
+    "bulks": Route("page"),
+    "bulk-new": Route("page", act=BULK),
+    "bulk": Route("page", "bulk"),
     "audit-verified": Route("page", reads=False),
     "waits": Route("page"),
     "calls": Route("page"),
@@ -230,6 +235,9 @@ ROUTES = {
     "api:scope-lift": Route("api", "scope", LIFT),
     "api:obligations": Route("api"),
     "api:obligation-release": Route("api", "obligation", RELEASE),
+    "api:bulks": Route("api", act=BULK),
+    "api:bulk-preview": Route("api", reads=False),
+    "api:bulk": Route("api", "bulk"),
     "api:endpoints": Route("api", act=TELL),
     "api:endpoint": Route("api", "endpoint"),
     "api:endpoint-change": Route("api", "endpoint", RENAME_TOLD),
@@ -261,6 +269,10 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("idempotency_key",): INSTALLATION,
     ("tour",): INSTALLATION,
     ("seed_load",): INSTALLATION,
+    ("bulks", "list"): Verb(""),
+    ("bulks", "preview"): Verb("", ("stop",)),
+    ("bulks", "act"): Verb("", ("stop", "--digest", "0", "--count", "0", "--reason", " "), Permission.STOP),
+    ("bulks", "show"): Verb("bulk"),
     ("endpoints", "list"): Verb(""),
     ("endpoints", "told"): Verb(""),
     ("endpoints", "add"): Verb(

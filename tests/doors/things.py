@@ -17,15 +17,18 @@ from approvals.services import GrantGiven, PolicySaved, policy_save
 from checkpoints.models import Checkpoint, Commitment, Intent, Obligation
 from receipts.models import Contradiction, Reconciliation, ReportVersion, ToolCall
 from runs.models import ControlRequest, Run, ScopeControl, Wakeup
+from runs.selectors import set_digest
 from runs.services import workspace_open
-from runs.states import ScopeKind
+from runs.states import BulkAct, ScopeKind
 from runtime.services import (
     Attached,
+    BulkAccepted,
     EndpointAdded,
     EndpointRequest,
     GrantRequest,
     ScopeState,
     Upload,
+    bulk_accept,
     call_attach,
     endpoint_add,
     endpoint_drop,
@@ -109,6 +112,16 @@ def told_no_more() -> UUID:
     return added.endpoint_id
 
 
+def bulk_of_the_tour(over: Run) -> UUID:
+    """An act on many runs that is over: its one run refused it, since it had ended."""
+    digest = set_digest([over.id])
+    done = bulk_accept(
+        actor=person(OPERATOR), act=BulkAct.STOP, reason="walked", query="", run_ids=[over.id], shown=digest, count=1
+    )
+    assert isinstance(done, BulkAccepted), done
+    return done.bulk_id
+
+
 def grant_of_the_tour() -> UUID:
     wanted = GrantRequest("fund_comparison", "publish_report", "args['slug'] == 'x'", hours=1, max_uses=1)
     given = tool_grant(actor=actor_named(username=OPERATOR, door="page"), wanted=wanted, reason="to be walked")
@@ -154,6 +167,7 @@ def made_things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) 
     workspace = workspace_open(tenant_id=doors.tenant.id, title="A long research")
     policy, grant = policy_of_the_tour(), grant_of_the_tour()
     endpoint = told_no_more()
+    bulk = bulk_of_the_tour(completed)
     named: dict[str, dict[str, Any]] = {
         "agent": {"agent": "nobody"},
         "run": {"id": run},
@@ -175,6 +189,7 @@ def made_things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) 
         "two policies": {"number": policy, "other": policy},
         "scope": {"id": stopped.control_id},
         "endpoint": {"id": endpoint},
+        "bulk": {"id": bulk},
         "delegation": {"id": over.id},
         "attachment": {"id": unknown.id, "attachment": file.attachment_id},
     }
@@ -191,6 +206,7 @@ def made_things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) 
         grant,
         stopped.control_id,
         endpoint,
+        bulk,
         over.id,
         file.attachment_id,
     )

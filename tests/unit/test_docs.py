@@ -10,7 +10,7 @@ from approvals.states import WAIT_MOVES
 from checkpoints.envelope import Snapshot
 from checkpoints.states import COMMITMENT_MOVES, OBLIGATION_MOVES, PHASE_MOVES, SAVE_MOVES
 from receipts.states import CALL_MOVES, MODEL_CALL_MOVES, PUBLICATION_MOVES
-from runs.states import CONTROL_MOVES, RUN_MOVES, SCOPE_MOVES, WAKEUP_MOVES, HoldReason
+from runs.states import BULK_MOVES, CONTROL_MOVES, RUN_MOVES, SCOPE_MOVES, WAKEUP_MOVES, HoldReason
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "state-machines.md"
 RUNBOOK = PAGE.parent / "runbooks" / "run-does-not-move.md"
@@ -20,6 +20,7 @@ MACHINES = {
     "Run": RUN_MOVES,
     "Stop request": CONTROL_MOVES,
     "Stop or pause of a scope": SCOPE_MOVES,
+    "Item of an act on many runs": BULK_MOVES,
     "Wakeup": WAKEUP_MOVES,
     "Model call": MODEL_CALL_MOVES,
     "Tool call": CALL_MOVES,

@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from accounts.states import Actor
 from console.lists.audit import AUDIT
+from console.lists.bulks import BULKS
 from console.lists.calls import CALLS
 from console.lists.export import FORMATS, exported
 from console.lists.keyset import BadCursor
@@ -18,7 +19,7 @@ from console.lists.notices import NOTICES
 from console.lists.waits import WAITS
 from console.pages.room import page, respond
 
-LISTS = {listing.key: listing for listing in (WAITS, CALLS, AUDIT, NOTICES)}
+LISTS = {listing.key: listing for listing in (WAITS, CALLS, BULKS, AUDIT, NOTICES)}
 NOT_A_PLACE = "That place is not one of this list with these filters. This is its beginning."
 
 
@@ -61,6 +62,7 @@ def list_context(request: HttpRequest, asked: Asked) -> dict[str, Any]:
         "newer_url": "" if first else f"?{asked.kept()}",
         "file_urls": [(format.upper(), f"?{asked.kept(format=format)}") for format in FORMATS],
         "list_url": reverse(listing.url_name),
+        "kept": asked.kept(sort="", columns=[]),
     }
 
 
@@ -81,4 +83,4 @@ def listed(listing: Listing) -> Callable[..., HttpResponseBase]:
     return view
 
 
-wait_list, call_list, notice_list = listed(WAITS), listed(CALLS), listed(NOTICES)
+wait_list, call_list, bulk_list, notice_list = listed(WAITS), listed(CALLS), listed(BULKS), listed(NOTICES)

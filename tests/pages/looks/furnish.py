@@ -15,10 +15,12 @@ from approvals.models import Wait
 from approvals.services import Delegated, DelegationWanted, GrantGiven, PolicySaved, delegation_give, policy_save
 from receipts.models import Contradiction, ToolCall
 from runs.models import Run
+from runs.selectors import set_digest
 from runs.services import memory_store, progress_store
-from runs.states import ScopeKind
+from runs.states import BulkAct, ScopeKind
 from runtime.services import (
     Attached,
+    BulkAccepted,
     EndpointAdded,
     EndpointRequest,
     GrantRequest,
@@ -26,6 +28,7 @@ from runtime.services import (
     Started,
     StartRequest,
     Upload,
+    bulk_accept,
     call_attach,
     endpoint_add,
     named_scope,
@@ -159,7 +162,23 @@ def _things(ann: Actor, ben: Actor, runs: dict[str, UUID], calls: dict[str, UUID
         "endpoint": added.endpoint_id,
         "scope": stopped.control_id,
         "flag": flag.id,
+        "bulk": _bulk(ann, published.run.id),
     }
+
+
+def _bulk(ann: Actor, over: UUID) -> UUID:
+    """A stop of many runs that its one run has refused, since it had ended."""
+    done = bulk_accept(
+        actor=ann,
+        act=BulkAct.STOP,
+        reason="The night is over.",
+        query="",
+        run_ids=[over],
+        shown=set_digest([over]),
+        count=1,
+    )
+    assert isinstance(done, BulkAccepted), done
+    return done.bulk_id
 
 
 def _policies(ann: Actor) -> int:
