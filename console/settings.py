@@ -149,6 +149,9 @@ SPECTACULAR_SETTINGS = {
         "Verdict": "receipts.states.Verdict",
         "WaitStatus": "approvals.states.WaitStatus",
         "DecisionVerdict": "approvals.states.DecisionVerdict",
+        "CallVerdict": "approvals.states.OF_A_CALL",
+        "WaitKind": "approvals.states.WaitKind",
+        "AnswerKind": "approvals.states.AnswerKind",
         "ObligationStatus": "checkpoints.states.ObligationStatus",
         "SaveStatus": "checkpoints.states.SaveStatus",
         "ModelCallStatus": "receipts.states.ModelCallStatus",
@@ -223,7 +226,11 @@ RETAIN_LATEST = ENV.retain_latest
 RETAIN_DAILY = ENV.retain_daily
 FAULT_DIR = ENV.fault_dir
 
-AGENTS = ["runtime.agents.fund_comparison.FundComparison", "runtime.agents.evidence_search.EvidenceSearch"]
+AGENTS = [
+    "runtime.agents.fund_comparison.FundComparison",
+    "runtime.agents.fund_comparison.AskingComparison",
+    "runtime.agents.evidence_search.EvidenceSearch",
+]
 OUTSIDE_URL = ENV.outside_url
 MODEL_GATEWAY = ENV.model_gateway
 MODEL_BASE_URL = ENV.model_base_url

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from django.http import QueryDict
 from rest_framework import serializers
+from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,20 +16,27 @@ from accounts.services import actor_confirm
 from accounts.states import Actor
 from approvals.selectors import access_wait, waits_visible, waits_whose
 from approvals.services import (
+    FILE_BYTES,
+    Declined,
+    FileGiven,
+    FormGiven,
+    Given,
     Item,
     Seen,
+    TextGiven,
     approval_decide,
     approvals_decide,
+    question_answer,
     vote_withdraw,
     wait_assign,
     wait_claim,
     wait_looked,
     wait_release,
 )
-from approvals.states import DecisionVerdict, WaitStatus, Whose
+from approvals.states import OF_A_CALL, DecisionVerdict, WaitStatus, Whose
 from console.api.calls import shown_call
 from console.api.paging import Order, PageQuery
-from console.api.parsing import ReasonBody, Strict, Text, Whole, read
+from console.api.parsing import ReasonBody, Strict, StrictJSONParser, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
 from console.look import looks
 from console.records.calls import CallDetail
@@ -52,13 +61,56 @@ class WaitQuery(PageQuery):
 class DecisionBody(Strict):
     """A decision, with exactly what the person was shown. If the wait is bound to anything else, it is refused."""
 
-    verdict = serializers.ChoiceField(choices=list(DecisionVerdict))
+    verdict = serializers.ChoiceField(choices=list(OF_A_CALL))
     revision = Whole()
     digest = Text()
     args_digest = Text()
     reason = Text()
     not_shown = serializers.ListField(child=Text(), required=False)
     password = Text(required=False)
+
+
+class AnswerBody(Strict):
+    """An answer in free words (`text`) or by the fields of its form (`form`), with exactly what the person was shown."""
+
+    text = Text(required=False)
+    form = serializers.DictField(required=False)
+    revision = Whole()
+    digest = Text()
+    args_digest = Text()
+
+    def validate(self, said: dict[str, Any]) -> dict[str, Any]:
+        if ("text" in said) == ("form" in said):
+            raise serializers.ValidationError({"text": ["Give text or form, one of the two."]})
+        return said
+
+
+class AnswerFileBody(Strict):
+    """What the person was shown of the question that a file answers."""
+
+    revision = Whole()
+    digest = Text()
+    args_digest = Text()
+
+
+class DeclineBody(AnswerFileBody):
+    """Why a question is not answered, with exactly what the person was shown."""
+
+    reason = Text()
+
+
+ANSWER_FORM = {
+    "multipart/form-data": {
+        "type": "object",
+        "properties": {
+            "file": {"type": "string", "format": "binary"},
+            "revision": {"type": "integer"},
+            "digest": {"type": "string"},
+            "args_digest": {"type": "string"},
+        },
+        "required": ["file", "revision", "digest", "args_digest"],
+    }
+}
 
 
 class AssignBody(Strict):
@@ -147,7 +199,7 @@ class BatchItem(Strict):
 class BatchBody(Strict):
     """Several waits, with one verdict and one reason."""
 
-    verdict = serializers.ChoiceField(choices=list(DecisionVerdict))
+    verdict = serializers.ChoiceField(choices=list(OF_A_CALL))
     waits = BatchItem(many=True)
     reason = Text()
 
@@ -172,6 +224,44 @@ class WaitBatch(ApiView):
 
 def _seen_in(said: Mapping[str, Any]) -> Seen:
     return Seen(said["revision"], said["digest"], said["args_digest"], tuple(said.get("not_shown", ())))
+
+
+class WaitAnswer(ApiView):
+    """The answer to a question."""
+
+    parser_classes = (StrictJSONParser, MultiPartParser)
+
+    @operation("waits_answer", WaitRecord, body={"application/json": AnswerBody, **ANSWER_FORM}, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Answer it: as JSON, or as a form with one file of at most 1 MiB where it asks for a file. The first answer closes it,
+        and is the result of the question, as the word of whoever gave it; who comes second is told who did, and when. Fields
+        that can't be taken are named, each with why.
+        """
+        given, said = _given_file(request) if isinstance(request.data, QueryDict) else _given(request)
+        outcome = question_answer(actor=self.actor, wait_id=id, seen=_seen_in(said), given=given)
+        return answer(outcome, lambda: shown_wait(self.actor, id))
+
+
+def _given(request: Request) -> tuple[Given, Mapping[str, Any]]:
+    said = read(AnswerBody, request.data)
+    return (TextGiven(said["text"]) if "text" in said else FormGiven(said["form"])), said
+
+
+def _given_file(request: Request) -> tuple[Given, Mapping[str, Any]]:
+    file = request.FILES.get("file")
+    given = FileGiven(file.name or "", file.read(FILE_BYTES + 1)) if file else FileGiven("", b"")
+    return given, read(AnswerFileBody, request.POST)
+
+
+class WaitDecline(ApiView):
+    """No answer to a question, and why."""
+
+    @operation("waits_decline", WaitRecord, body=DeclineBody, can=(403, 404, 409))
+    def post(self, request: Request, id: UUID) -> Response:
+        """Decline to answer, with a reason that the model is told. It closes the question as an answer does."""
+        said = read(DeclineBody, request.data)
+        outcome = question_answer(actor=self.actor, wait_id=id, seen=_seen_in(said), given=Declined(said["reason"]))
+        return answer(outcome, lambda: shown_wait(self.actor, id))
 
 
 class VoteWithdrawal(ApiView):

@@ -40,6 +40,7 @@ RUN: Mapping[str, Sign] = {
 CALL: Mapping[str, Sign] = {
     CallStatus.PROPOSED: Sign("neutral", "proposed", "The model asked for it; nothing is sent", "policy", over=True),
     CallStatus.AWAITING_APPROVAL: Sign("caution", "caution", "Policy asks a person", "an approver"),
+    CallStatus.AWAITING_INPUT: Sign("caution", "caution", "A question; nobody has answered it yet", "a person"),
     CallStatus.DISPATCHED: Sign("clear", "sent", "Sent; no answer yet", "the other side"),
     CallStatus.RETRY_WAIT: Sign("caution", "retry", "A known, passing error; same call, next attempt", "the clock"),
     CallStatus.UNCERTAIN: Sign("unknown", "unknown", "Sent; no stored answer. It may have happened", "a reconciler"),
@@ -67,6 +68,7 @@ WAIT: Mapping[str, Sign] = {
     WaitStatus.OPEN: Sign("caution", "caution", "Asked, bound to one revision and its digests", "an approver"),
     WaitStatus.APPROVED: Sign("clear", "done", "Approved, not yet used", "a worker", over=True),
     WaitStatus.REJECTED: Sign("neutral", "rejected", "Rejected, not yet told to the model", "a worker", over=True),
+    WaitStatus.ANSWERED: Sign("clear", "done", "Answered, not yet told to the model", "a worker", over=True),
     WaitStatus.CONSUMED: Sign("neutral", "settled", "Decided and used; the run moved on", "nobody", over=True),
     WaitStatus.EXPIRED: Sign(
         "neutral", "clock", "Its time ran out; counts as rejected", "the model is told", over=True

@@ -3,7 +3,12 @@
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
+from approvals.models import Wait
+from approvals.states import WaitKind
+from console.pages.stored import stored_arguments
 from receipts.models import Publication, ToolCall
+
+QUESTION_CHARACTERS = 120
 
 
 def call_title(call: ToolCall, publication: Publication | None) -> str:
@@ -18,6 +23,21 @@ def call_question(call: ToolCall, publication: Publication | None) -> str:
     if publication is None:
         return f"Did {call.step_name} happen?"
     return f"Was report v{publication.report_version.version_no} published on the {publication.channel}?"
+
+
+def question_titles(waits: Iterable[Wait]) -> Mapping[UUID, str]:
+    """What each of these waits asks people, in the model's own words and shortened, by its call, in one query. Not there for what is no
+    question, and for one whose stored bytes are not its own any more.
+    """
+    asked = {wait.tool_call_id for wait in waits if wait.kind == WaitKind.QUESTION}
+    calls = ToolCall.objects.filter(id__in=asked) if asked else []
+    stored = {call.id: stored_arguments(call) for call in calls}
+    return {id: _shortened(one.value["question"]) for id, one in stored.items() if one is not None and one.intact}
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return f"“{line}”" if len(line) <= QUESTION_CHARACTERS else f"“{line[:QUESTION_CHARACTERS]}…”"
 
 
 def publications_of(calls: Iterable[UUID]) -> Mapping[UUID, Publication]:

@@ -6,10 +6,21 @@ from django.db.models import Prefetch, QuerySet
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from accounts.codec import BodyChanged
 from accounts.errors import Refused
-from approvals.models import Assignment, Decision, Vote, Wait
+from approvals.models import Answer, Assignment, Decision, Vote, Wait
+from approvals.selectors import answer_value
 from approvals.services import Answered, Decided
-from approvals.states import LIVE_WAIT, WAKES_A_WAIT, DecisionVerdict, OnDeadline, Risk, WaitStatus
+from approvals.states import (
+    LIVE_WAIT,
+    WAKES_A_WAIT,
+    AnswerKind,
+    DecisionVerdict,
+    OnDeadline,
+    Risk,
+    WaitKind,
+    WaitStatus,
+)
 from console.records.calls import arguments_of
 from receipts.states import EffectClass
 
@@ -39,10 +50,28 @@ class VoteRecord(serializers.Serializer[Vote]):
     withdrawn_because = serializers.CharField(source="withdrawal_reason")
 
 
+class AnswerRecord(serializers.Serializer[Answer]):
+    """What a person has answered to a question. `value` is null if the stored bytes lost their digest; of a file it is its name,
+    digest and size.
+    """
+
+    kind = serializers.ChoiceField(choices=list(AnswerKind))
+    digest = serializers.CharField()
+    value = serializers.SerializerMethodField(method_name="get_stored")
+
+    @extend_schema_field(serializers.JSONField(allow_null=True))
+    def get_stored(self, answer: Answer) -> Any:
+        try:
+            return answer_value(answer)
+        except BodyChanged:
+            return None
+
+
 class WaitSummary(serializers.Serializer[Wait]):
     """A wait as its run lists it. Revision and both digests are what a decision has to name."""
 
     id = serializers.UUIDField()
+    kind = serializers.ChoiceField(choices=list(WaitKind))
     status = serializers.ChoiceField(choices=list(WaitStatus))
     revision = serializers.IntegerField(source="checkpoint_revision")
     digest = serializers.CharField(source="checkpoint_digest")
@@ -54,7 +83,7 @@ class WaitSummary(serializers.Serializer[Wait]):
 
 
 class WaitRecord(WaitSummary):
-    """A wait with everything that one decides by. `arguments` is null if the stored bytes lost their digest. `wakes_by`:
+    """A wait with everything that one decides by. Of a question the arguments are what is asked. `arguments` is null if the stored bytes lost their digest. `wakes_by`:
     what may reconnect it to its run, at the revision and digest that it is bound to.
     """
 
@@ -85,8 +114,14 @@ class WaitRecord(WaitSummary):
     wakes_by = serializers.SerializerMethodField()
     closed_because = serializers.CharField(source="status_reason")
     decision = DecisionRecord(allow_null=True)
+    answer = serializers.SerializerMethodField()
     votes = serializers.SerializerMethodField()
     looked_at_by = serializers.SerializerMethodField()
+
+    @extend_schema_field(AnswerRecord(allow_null=True))
+    def get_answer(self, wait: Wait) -> Any:
+        answer = getattr(wait, "answer", None)
+        return None if answer is None else AnswerRecord(answer).data
 
     @extend_schema_field(VoteRecord(many=True))
     def get_votes(self, wait: Wait) -> list[Any]:
@@ -108,7 +143,7 @@ class WaitRecord(WaitSummary):
 def wait_rows(waits: QuerySet[Wait]) -> QuerySet[Wait]:
     """The same waits with what their records need, in one query."""
     looking = Prefetch("assignments", Assignment.objects.filter(ended_at=None))
-    return waits.select_related("run", "tool_call", "decision").prefetch_related("votes", looking)
+    return waits.select_related("run", "tool_call", "decision", "answer").prefetch_related("votes", looking)
 
 
 class BatchAnswer(serializers.Serializer[Answered]):

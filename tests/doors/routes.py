@@ -58,6 +58,9 @@ CLAIM = Act(Permission.DECIDE, {})
 ASSIGN = Act(Permission.DECIDE, {"person": "nobody", "reason": " "})
 DELEGATE = Act(Permission.DECIDE, {"taker": "nobody", "ends_at": "2030-01-01T00:00:00Z", "reason": " "})
 END_DELEGATION = Act(Permission.RETAIN, {})
+_SHOWN = {"revision": 1, "digest": "0" * 64, "args_digest": "0" * 64}
+ANSWER = Act(Permission.DECIDE, {"text": "walked", **_SHOWN})
+DECLINE = Act(Permission.DECIDE, STALE)
 AMEND = Act(Permission.DECIDE, {"arguments": "{}", **STALE})
 AMEND_BODY = Act(Permission.DECIDE, {"arguments": {}, **STALE})
 PROBE = Act(Permission.RECONCILE, {"attempts": 99})
@@ -195,6 +198,8 @@ ROUTES = {
     "api:wait": Route("api", "wait"),
     "api:waits-decide": Route("api", act=Act(Permission.DECIDE, {"verdict": "REJECT", "waits": [], "reason": " "})),
     "api:wait-decide": Route("api", "wait", DECIDE),
+    "api:wait-answer": Route("api", "wait", ANSWER),
+    "api:wait-decline": Route("api", "wait", DECLINE),
     "api:wait-amend": Route("api", "wait", AMEND_BODY),
     "api:wait-withdraw": Route("api", "wait", WITHDRAW_VOTE),
     "api:wait-claim": Route("api", "wait", CLAIM),
@@ -323,6 +328,8 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("delegations", "give"): Verb("", ("--to", "nobody", "--until", "2030-01-01", "--reason", " "), Permission.DECIDE),
     ("delegations", "end"): Verb("delegation", permission=Permission.RETAIN),
     ("waits", "decide-many"): Verb("", ("--reject", "--items", "[]", "--reason", " "), Permission.DECIDE),
+    ("waits", "answer"): Verb("wait", ("--text", "walked", *_STALE[1:-2]), Permission.DECIDE),
+    ("waits", "decline"): Verb("wait", _STALE[1:], Permission.DECIDE),
     ("waits", "amend"): Verb("wait", ("--arguments", "{}", *_STALE[1:]), Permission.DECIDE),
     ("calls", "list"): Verb(""),
     ("calls", "show"): Verb("call"),

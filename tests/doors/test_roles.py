@@ -86,6 +86,8 @@ def _ways(text: str) -> Iterator[Ways]:
 ACTS = list(
     _ways("""
         wait                | wait-decide         | waits decide        | verdict=APPROVE
+        wait                | wait-answer         | waits answer        | verdict=ANSWER
+        wait                | wait-decline        | waits decline       | verdict=DECLINE
         wait-withdraw       | wait-withdraw       | waits withdraw
         wait-look           | wait-claim          | waits claim         | act=claim
         wait-look           | wait-release        | waits release       | act=release

@@ -47,10 +47,10 @@ class Doors:
 
     # ── runs ──
 
-    def started(self, by: str = OPERATOR) -> UUID:
+    def started(self, by: str = OPERATOR, agent: str = "fund_comparison") -> UUID:
         """A run that is queued."""
         inputs = {"a": Upload("alder.csv", ALDER.encode()), "b": Upload("birch.csv", BIRCH.encode())}
-        outcome = run_start(actor=person(by), wanted=StartRequest("fund_comparison", inputs))
+        outcome = run_start(actor=person(by), wanted=StartRequest(agent, inputs))
         assert isinstance(outcome, Started), outcome
         return outcome.run_id
 
@@ -59,6 +59,12 @@ class Doors:
         run_id = self.started(by)
         drive(run_id)
         return Wait.objects.select_related("run", "tool_call").get(run_id=run_id, status="OPEN")
+
+    def asking(self, by: str = OPERATOR) -> Wait:
+        """The open question of a fresh run."""
+        run_id = self.started(by, "asking_fund_comparison")
+        drive(run_id)
+        return Wait.objects.select_related("run", "tool_call").get(run_id=run_id, status="OPEN", kind="QUESTION")
 
     def unknown(self, by: str = OPERATOR) -> ToolCall:
         """A call that was executed and never answered; its run is held."""

@@ -87,10 +87,12 @@ class Driven:
         return outcome
 
 
-def started(actor: Actor, *, a: str = ALDER, b: str = BIRCH, goal: str = "", title: str = "") -> Driven:
+def started(
+    actor: Actor, *, a: str = ALDER, b: str = BIRCH, goal: str = "", title: str = "", agent: str = "fund_comparison"
+) -> Driven:
     """A run that has just been admitted."""
     wanted = StartRequest(
-        agent="fund_comparison",
+        agent=agent,
         inputs={"a": Upload("a.csv", a.encode()), "b": Upload("b.csv", b.encode())},
         goal=goal,
         title=title,
@@ -104,6 +106,11 @@ def started(actor: Actor, *, a: str = ALDER, b: str = BIRCH, goal: str = "", tit
 def waiting(actor: Actor, **how: str) -> Driven:
     """A new run that waits for the approval of its publication."""
     return started(actor, **how).go_on()
+
+
+def asking(actor: Actor, **how: str) -> Driven:
+    """A new run that asks a person."""
+    return started(actor, agent="asking_fund_comparison", **how).go_on()
 
 
 def published(actor: Actor, **how: str) -> Driven:

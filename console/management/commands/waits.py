@@ -2,6 +2,7 @@
 
 import sys
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -10,10 +11,17 @@ from accounts.services import actor_confirm
 from approvals.reports import measures_of
 from approvals.selectors import access_wait, waits_visible, waits_whose
 from approvals.services import (
+    FILE_BYTES,
+    Declined,
+    FileGiven,
+    FormGiven,
+    Given,
     Item,
     Seen,
+    TextGiven,
     approval_decide,
     approvals_decide,
+    question_answer,
     vote_withdraw,
     wait_assign,
     wait_claim,
@@ -61,6 +69,7 @@ class Command(Noun):
         deciding.add_argument(
             "--password-stdin", action="store_true", help="read your password from stdin, for a wait that asks for it"
         )
+        self._add_answering()
         measuring = self.verb("measures", self.measures, "How the team decides: how fast, how often yes, what ran out.")
         measuring.add_argument("--days", type=int, default=30, help="over how many days (%(default)s)")
         many = self.verb(
@@ -91,6 +100,18 @@ class Command(Noun):
             "--arguments", required=True, metavar="JSON", help="an object, without what the tool fills in itself"
         )
         _add_seen(amending)
+
+    def _add_answering(self) -> None:
+        answering = self.verb("answer", self.answer, "Answer exactly the question that you saw with `waits show`.")
+        answering.add_argument("id", type=UUID)
+        how = answering.add_mutually_exclusive_group(required=True)
+        how.add_argument("--text", help="in free words; - reads stdin")
+        how.add_argument("--form", metavar="JSON", help="the fields of its form, as an object")
+        how.add_argument("--file", type=Path, help="a file; at most 1 MiB")
+        _add_binding(answering)
+        declining = self.verb("decline", self.decline, "Do not answer a question, and say why.")
+        declining.add_argument("id", type=UUID)
+        _add_seen(declining)
 
     def list(self, asked: Asked) -> Shown:
         waits = wait_rows(waits_visible(asked.actor)).order_by("-opened_at", "-id")
@@ -134,6 +155,18 @@ class Command(Noun):
             reason=asked["reason"],
         )
         return self._after(outcome, asked)
+
+    def answer(self, asked: Asked) -> Shown | Refused:
+        given = _given(asked)
+        return self._after(
+            question_answer(actor=asked.actor, wait_id=asked["id"], seen=_seen(asked), given=given), asked
+        )
+
+    def decline(self, asked: Asked) -> Shown | Refused:
+        given = Declined(asked["reason"])
+        return self._after(
+            question_answer(actor=asked.actor, wait_id=asked["id"], seen=_seen(asked), given=given), asked
+        )
 
     def decide_many(self, asked: Asked) -> Shown | Refused:
         text = sys.stdin.read() if asked["items"] == "-" else asked["items"]
@@ -179,10 +212,35 @@ class Command(Noun):
 
 def _add_seen(parser: ArgumentParser) -> None:
     """What the person was shown, and why they decide so."""
+    _add_binding(parser)
+    parser.add_argument("--reason", required=True, help="why, in words")
+
+
+def _add_binding(parser: ArgumentParser) -> None:
+    """What the person was shown."""
     parser.add_argument("--revision", type=int, required=True, help="the revision that you saw")
     parser.add_argument("--digest", required=True, help="the checkpoint's digest that you saw")
     parser.add_argument("--args-digest", required=True, help="the arguments' digest that you saw")
-    parser.add_argument("--reason", required=True, help="why, in words")
+
+
+def _seen(asked: Asked) -> Seen:
+    return Seen(asked["revision"], asked["digest"], asked["args_digest"])
+
+
+def _given(asked: Asked) -> Given:
+    if asked["file"] is not None:
+        return _file(asked["file"])
+    if asked["form"] is not None:
+        return FormGiven(_object(asked["form"], "--form"))
+    return TextGiven(sys.stdin.read() if asked["text"] == "-" else asked["text"])
+
+
+def _file(path: Path) -> FileGiven:
+    try:
+        with path.open("rb") as file:
+            return FileGiven(path.name, file.read(FILE_BYTES + 1))
+    except (OSError, ValueError) as error:
+        raise Usage(f"The file {path} can't be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
 def _items(text: str) -> list[Item]:
@@ -197,13 +255,13 @@ def _items(text: str) -> list[Item]:
         raise Usage("--items has to be a list of objects with id, revision, digest and args_digest.") from error
 
 
-def _object(text: str) -> dict[str, Any]:
+def _object(text: str, option: str = "--arguments") -> dict[str, Any]:
     try:
         value = parse(text)
     except NotCanonical as error:
-        raise Usage(f"--arguments can't be used: {error}.") from error
+        raise Usage(f"{option} can't be used: {error}.") from error
     if not isinstance(value, dict):
-        raise Usage("--arguments has to be a JSON object.")
+        raise Usage(f"{option} has to be a JSON object.")
     return value
 
 
@@ -220,10 +278,12 @@ def _text(wait: dict[str, Any]) -> str:
     return facts(
         {
             "wait": wait["id"],
+            "kind": wait["kind"],
             "status": wait["status"],
             "looked at by": wait["looked_at_by"],
             "votes": "\n".join(votes),
             "decision": said,
+            "answer": document(wait["answer"]) if wait["answer"] else "",
             "closed": f"{clock(wait['closed_at'])} {wait['closed_because']}" if wait["closed_at"] else "",
             "run": f"{wait['run']} {wait['run_title']}",
             "call": wait["call"],

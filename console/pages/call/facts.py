@@ -195,8 +195,8 @@ class CallFacts:
 
     @property
     def asserted(self) -> bool:
-        """True if the result is a person's word. It must never look like something that was observed."""
-        return self.result is not None and self.result.source == "HUMAN"
+        """True if the result is a person's word on whether the call happened. It must never look like something observed."""
+        return self.result is not None and self.result.reconciliation is not None and self.result.source == "HUMAN"
 
     @property
     def never_sent(self) -> bool:

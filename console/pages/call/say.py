@@ -50,6 +50,11 @@ def lead_of(facts: CallFacts) -> SafeString | str:
         link = reverse("wait", args=[facts.open_wait.id])
         waits = 'Nothing is sent. It <a href="{}">waits for a decision</a>, {} left.'
         return format_html(waits, link, left(facts.open_wait.deadline))
+    if call.status == CallStatus.AWAITING_INPUT and facts.open_wait:
+        link = reverse("wait", args=[facts.open_wait.id])
+        return format_html(
+            'A question. It <a href="{}">waits for an answer</a>, {} left.', link, left(facts.open_wait.deadline)
+        )
     if facts.result is not None:
         return _known(facts, facts.result)
     return _on_its_way(facts)
@@ -79,6 +84,10 @@ def _known(facts: CallFacts, result: Result) -> SafeString:
     if result.source == "PROBE":
         said = "it happened" if result.ok else "it did not happen"
         return format_html("The other side was asked by its key {} and says that {}.", when(result.at), said)
+    if result.answered_wait_id is not None:
+        link = reverse("wait", args=[result.answered_wait_id])
+        said = 'A question. <a href="{}">A person answered it</a>, {}; the answer is that person’s word.'
+        return format_html(said, link, when(result.at))
     if not result.ok:
         return format_html("Known not to have worked, {}: {}.", when(result.at), exact(facts.call.error, "line"))
     return format_html("Answered {}. The answer is stored, so it is never sent again.", when(result.at))

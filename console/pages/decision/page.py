@@ -17,13 +17,14 @@ from accounts.states import Actor
 from approvals.models import Wait
 from approvals.selectors import access_wait
 from approvals.services import Decided, Seen, Voted, approval_decide, wait_looked
-from approvals.states import DecisionVerdict
+from approvals.states import DecisionVerdict, WaitKind
 from checkpoints.selectors import commitments_of
 from console.look import looks
 from console.pages.arguments import ArgumentRow
 from console.pages.decision.evidence import contract_of, facts_of, last_like, model_words, report_preview
 from console.pages.decision.state import Moved, WaitState, closed_notice, wait_url, what_happens, what_moved
 from console.pages.notice import Notice, refusal_notice
+from console.pages.question.page import question_page
 from console.pages.room import page, panel_asked, respond
 from console.pages.stored import Stored, stored_arguments
 from console.pages.titles import call_title
@@ -74,8 +75,10 @@ class OddRow:
 
 @page
 def wait_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
-    """The page of a wait. A stored decision leads back to it; a refused one shows it again with what was typed."""
+    """The page of a wait; a question has one of its own. A stored decision leads back to it; a refused one shows it again with what was typed."""
     wait = access_wait(actor=actor, id=id)
+    if wait.kind == WaitKind.QUESTION:
+        return question_page(request, actor, wait)
     arguments = stored_arguments(wait.tool_call)
     typed, refused = _typed(request), None
     whole = not panel_asked(request, PANELS)

@@ -11,6 +11,7 @@ from approvals.states import Whose
 KINDS = {
     "": ("All", "", ""),
     "approvals": ("Approvals", "caution", "caution"),
+    "questions": ("Questions", "caution", "ask"),
     "flags": ("Said otherwise", "unknown", "unknown"),
     "unknown": ("Unknown calls", "unknown", "unknown"),
     "held": ("Held runs", "stop", "held"),

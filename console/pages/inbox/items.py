@@ -10,9 +10,9 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from accounts.states import Actor, Permission
 from approvals.models import Wait
 from approvals.selectors import waits_visible, waits_whose
-from approvals.states import Risk, WaitStatus, Whose
+from approvals.states import Risk, WaitKind, WaitStatus, Whose
 from console.pages import signs, words
-from console.pages.titles import call_title, publications_of
+from console.pages.titles import call_title, publications_of, question_titles
 from receipts.models import Attempt, Contradiction, Reconciliation, ToolCall
 from receipts.selectors import calls_visible, contradictions_visible
 from receipts.states import CallStatus, Verdict
@@ -27,7 +27,8 @@ _COUNTS = """
 SELECT (SELECT count(*) FROM receipts_toolcall t WHERE tenant_id = %(tenant)s AND unknown
             AND effect_class <> 'READ_ONLY' AND NOT EXISTS (SELECT FROM receipts_reconciliation r
                 WHERE r.tool_call_id = t.id AND r.seen_attempts = t.attempts AND r.verdict <> 'PROCEED_UNKNOWN')),
-       (SELECT count(*) FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN'),
+       (SELECT count(*) FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN' AND kind = 'APPROVAL'),
+       (SELECT count(*) FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN' AND kind = 'QUESTION'),
        (SELECT count(*) FROM runs_run WHERE tenant_id = %(tenant)s AND status = 'HELD'
             AND hold_reason <> 'UNCERTAIN_CALL'),
        (SELECT count(*) FROM receipts_contradiction WHERE tenant_id = %(tenant)s AND closed_at IS NULL)"""
@@ -39,12 +40,13 @@ class Counts:
 
     unknown: int
     approvals: int
+    questions: int
     held: int
     flags: int
 
     @property
     def total(self) -> int:
-        return self.unknown + self.approvals + self.held + self.flags
+        return self.unknown + self.approvals + self.questions + self.held + self.flags
 
 
 @dataclass(frozen=True)
@@ -79,14 +81,17 @@ class Group:
 def inbox_counts(actor: Actor, whose: Whose = Whose.ALL) -> Counts:
     """The counts of the actor's tenant; nothing without the permission to read. Only a wait is somebody's own."""
     if not actor.may(Permission.READ):
-        return Counts(0, 0, 0, 0)
+        return Counts(0, 0, 0, 0, 0)
     with connection.cursor() as cursor:
         cursor.execute(_COUNTS, {"tenant": actor.tenant_id})
         counts = Counts(*cursor.fetchone())
     if whose == Whose.ALL:
         return counts
-    approvals = open_waits(actor, whose).count()
-    return Counts(0, approvals, 0, 0) if whose == Whose.MINE else replace(counts, approvals=approvals)
+    asked = {kind: open_waits(actor, whose, kind).count() for kind in WaitKind}
+    approvals, questions = asked[WaitKind.APPROVAL], asked[WaitKind.QUESTION]
+    if whose == Whose.MINE:
+        return Counts(0, approvals, questions, 0, 0)
+    return replace(counts, approvals=approvals, questions=questions)
 
 
 def unknown_calls(actor: Actor) -> QuerySet[ToolCall]:
@@ -107,10 +112,12 @@ def open_flags(actor: Actor) -> QuerySet[Contradiction]:
     return flags.defer("tool_call__args").order_by("raised_at", "id")
 
 
-def open_waits(actor: Actor, whose: Whose = Whose.ALL) -> QuerySet[Wait]:
-    """Open waits, the one that runs out first in front."""
+def open_waits(actor: Actor, whose: Whose = Whose.ALL, kind: WaitKind | None = None) -> QuerySet[Wait]:
+    """Open waits, the one that runs out first in front; those of one kind, where it is given."""
     visible = waits_whose(waits_visible(actor), actor=actor, whose=whose)
     waits = visible.filter(status=WaitStatus.OPEN).select_related("run", "tool_call")
+    if kind is not None:
+        waits = waits.filter(kind=kind)
     waits = waits.prefetch_related("votes", "assignments")
     return waits.defer("tool_call__args").order_by("deadline", "id")
 
@@ -129,12 +136,16 @@ def inbox_groups(actor: Actor, now: datetime, kind: str = "", whose: Whose = Who
     others = whose != Whose.MINE
     calls = list(unknown_calls(actor)[:KIND_LIMIT]) if others and kind in ("", "unknown") else []
     raised = list(open_flags(actor)[:KIND_LIMIT]) if others and kind in ("", "flags") else []
-    asked = list(open_waits(actor, whose)[:KIND_LIMIT]) if kind in ("", "approvals") else []
+    asked = list(open_waits(actor, whose, _KIND_OF.get(kind))[:KIND_LIMIT]) if kind in ("", *_KIND_OF) else []
     about = [*calls, *(flag.tool_call for flag in raised), *(wait.tool_call for wait in asked)]
     made = publications_of(call.id for call in about)
     unknown = [_unknown_item(call, call_title(call, made.get(call.id))) for call in calls]
     flags = [_flag_item(flag, call_title(flag.tool_call, made.get(flag.tool_call_id))) for flag in raised]
-    waits = [_wait_item(wait, call_title(wait.tool_call, made.get(wait.tool_call_id))) for wait in asked]
+    titles = question_titles(asked)
+    waits = [
+        _wait_item(wait, titles.get(wait.tool_call_id) or call_title(wait.tool_call, made.get(wait.tool_call_id)))
+        for wait in asked
+    ]
     held = [_held_item(run) for run in held_runs(actor)[:KIND_LIMIT]] if others and kind in ("", "held") else []
     waits.sort(key=lambda item: (item.deadline or now, -item.weight))
     grave = [item for item in waits if item.risk == Risk.HIGH]
@@ -153,6 +164,9 @@ def inbox_groups(actor: Actor, now: datetime, kind: str = "", whose: Whose = Who
         Group("Later" if flags or unknown or grave or soon or held else "Approvals", "time left, then rejected", later),
     ]
     return [group for group in groups if group.items]
+
+
+_KIND_OF = {"approvals": WaitKind.APPROVAL, "questions": WaitKind.QUESTION}
 
 
 def _unknown_item(call: ToolCall, title: str) -> Item:
@@ -198,16 +212,17 @@ def _flag_item(flag: Contradiction, title: str) -> Item:
 
 def _wait_item(wait: Wait, title: str) -> Item:
     sign = signs.WAIT[WaitStatus.OPEN]
+    asks = wait.kind == WaitKind.QUESTION
     return Item(
         key=f"wait-{wait.id}",
-        kind="approvals",
+        kind="questions" if asks else "approvals",
         id=wait.id,
         title=title,
         run_title=wait.run.title,
         about=_asked(wait),
         lamp=sign.lamp,
-        icon=sign.icon,
-        word="Approval",
+        icon="ask" if asks else sign.icon,
+        word="Question" if asks else "Approval",
         since=wait.opened_at,
         deadline=wait.deadline,
         url_name="wait",
@@ -223,7 +238,8 @@ def _asked(wait: Wait) -> str:
         given = sum(vote.verdict == "APPROVE" and vote.withdrawn_at is None for vote in wait.votes.all())
         needs = f"{given} of {wait.quorum} have approved"
     looking = next((one.person.partition(":")[2] for one in wait.assignments.all() if one.ended_at is None), "")
-    said = [wait.tool_call.effect_class, f"revision {wait.checkpoint_revision}", needs]
+    kind = "question" if wait.kind == WaitKind.QUESTION else wait.tool_call.effect_class
+    said = [kind, f"revision {wait.checkpoint_revision}", needs]
     return " · ".join([*said, f"{looking} looks at it"] if looking else said)
 
 

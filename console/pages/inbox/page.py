@@ -11,13 +11,13 @@ from django.urls import reverse
 from accounts.errors import NotFound
 from accounts.states import Actor, Permission
 from approvals.selectors import access_wait
-from approvals.states import can_decide
+from approvals.states import WaitKind, can_decide
 from console.pages.arguments import ArgumentRow
 from console.pages.inbox.filter import KINDS, WHOSE, Filter, filter_of
 from console.pages.inbox.items import Counts, inbox_counts, inbox_groups
 from console.pages.room import page, respond
 from console.pages.stored import stored_arguments
-from console.pages.titles import call_question, call_title, publications_of
+from console.pages.titles import call_question, call_title, publications_of, question_titles
 from receipts.models import Attempt, ToolCall
 from receipts.selectors import access_call, access_contradiction
 from runs.selectors import access_run, database_now
@@ -106,6 +106,9 @@ def _wait_preview(actor: Actor, id: UUID) -> Preview:
     rows = _rows_of(wait.tool_call)
     may = can_decide(wait.status) and actor.may(Permission.DECIDE)
     odd = [row for row in rows or [] if row.odd]
+    if wait.kind == WaitKind.QUESTION:
+        title = question_titles([wait]).get(wait.tool_call_id) or wait.tool_call.step_name
+        return Preview("question", title, wait, wait.run, rows, odd, [], reverse("wait", args=[id]), may)
     title = call_title(wait.tool_call, publications_of([wait.tool_call_id]).get(wait.tool_call_id))
     return Preview("wait", title, wait, wait.run, rows, odd, [], reverse("wait", args=[id]), may)
 
