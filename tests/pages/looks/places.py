@@ -70,6 +70,7 @@ def _lists(house: House) -> list[Place]:
         *shown,
         place("inbox-unknown", "inbox", f"?item=call-{house.calls['lost']}"),
         place("inbox-held", "inbox", f"?kind=held&item=run-{house.runs['refused']}"),
+        place("inbox-mine", "inbox", "?whose=mine"),
         place("inbox-flag", "inbox", f"?kind=flags&item=flag-{house.others['flag']}"),
         place("inbox-batch", "inbox-batch", batch),
         place("runs-filtered", "runs", "?status=HELD&q=Claims"),
@@ -128,6 +129,7 @@ def _acts(house: House) -> list[Place]:
         place("call-contradict", "call-contradict", id=house.calls["answered"]),
         place("contradiction-close", "contradiction-close", id=house.others["flag"]),
         place("delegation-end", "delegation-end", id=house.others["delegation"]),
+        place("notification", "notification", id=house.others["endpoint"]),
         place("notification-remove", "notification-remove", id=house.others["endpoint"]),
         *(place(f"wait-{act}", f"wait-{act}", id=house.waits["open"]) for act in ("amend", "withdraw", "assign")),
     ]
