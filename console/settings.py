@@ -261,6 +261,7 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": ENV.log_level},
     # One line for every hint, sweep and request would bury what matters.
     "loggers": {
-        name: {"level": "WARNING"} for name in ("celery.worker.strategy", "celery.app.trace", "celery.beat", "httpx")
+        name: {"level": "WARNING"}
+        for name in ("celery.worker.strategy", "celery.app.trace", "celery.beat", "httpx", "fontTools", "fpdf")
     },
 }

@@ -18,7 +18,7 @@ from console.pages.new_run import run_new
 from console.pages.overview.page import overview, overview_parts
 from console.pages.policies.grants import grant_list, grant_page
 from console.pages.policies.page import policy_list, policy_new, policy_page
-from console.pages.report.page import report_download, report_list, report_page
+from console.pages.report.page import KINDS, report_download, report_export, report_list, report_page
 from console.pages.run.page import run_page
 from console.pages.scopes.page import scope_list, scope_new, scope_page
 from console.pages.search import search
@@ -81,6 +81,10 @@ urlpatterns = [
     path("reports/", report_list, name="reports"),
     path("reports/<uuid:id>/", report_page, name="report"),
     path("reports/<uuid:id>/<int:version>.md", report_download, name="report-download"),
+    *(
+        path(f"reports/<uuid:id>/<int:version>/export.{kind}", report_export, {"kind": kind}, name=f"report-{kind}")
+        for kind in KINDS
+    ),
     path("calls/<uuid:id>/repeat/", lineage.repeat_page, name="call-repeat"),
     path("calls/<uuid:id>/contradict/", acts.call_flag, name="call-contradict"),
     path("contradictions/<uuid:id>/close/", acts.contradiction, name="contradiction-close"),

@@ -35,7 +35,7 @@ class ReportRenderer(RendererHTML):
         href = str(tokens[idx].attrGet("href"))
         call = _CALL.match(href)
         if call:
-            return f'<a class="receipt" href="/calls/{call[1]}/">'
+            return f'<a class="receipt" href="{escape(env.get("base", ""))}/calls/{call[1]}/">'
         return f'<a href="{escape(href)}" rel="noopener noreferrer nofollow">'
 
     def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
@@ -93,12 +93,19 @@ def _unhead_empty_cells(tokens: Sequence[Token]) -> None:
             opened.tag = closed.tag = "td"
 
 
-def report_html(body: str) -> SafeString:
-    """A report body as safe HTML. Its headings start one level below the page's own title."""
-    tokens = _PARSER.parse(body)
+def parsed(body: str) -> list[Token]:
+    """A report body as tokens: no HTML, no images, and no link but to receipts and web pages."""
+    return _PARSER.parse(body)
+
+
+def report_html(body: str, *, base: str = "") -> SafeString:
+    """A report body as safe HTML. Its headings start one level below the page's own title. `base` is the console's address
+    where the HTML leaves it.
+    """
+    tokens = parsed(body)
     top = min((int(token.tag[1]) for token in tokens if token.type == "heading_open"), default=1)
     for token in tokens:
         _fit_page(token, top)
     _unhead_empty_cells(tokens)
-    html: str = _PARSER.renderer.render(tokens, _PARSER.options, {})
+    html: str = _PARSER.renderer.render(tokens, _PARSER.options, {"base": base})
     return mark_safe(html)  # noqa: S308 - built by ReportRenderer

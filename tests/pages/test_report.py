@@ -1,7 +1,9 @@
 """The report pages: versions and where they are, numbers that lead to receipts, differences, the bytes to take along."""
 
 import hashlib
+from html import unescape
 
+import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from receipts.models import Report, ReportVersion, ToolCall
@@ -81,6 +83,34 @@ def test_the_file_holds_exactly_the_stored_bytes(ann: Member) -> None:
     assert answer["Content-Disposition"] == 'attachment; filename="aldr-brch-overlap-2026-06-30-v2.md"'
     assert answer["X-Content-Type-Options"] == "nosniff"
     assert ann.client.get(url(run, "7.md")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("kind", "media"),
+    [("md", "text/markdown; charset=utf-8"), ("html", "text/html; charset=utf-8"), ("pdf", "application/pdf")],
+)
+def test_a_version_is_taken_along_with_where_it_comes_from(
+    ann: Member, outsider: Member, kind: str, media: str
+) -> None:
+    run = told("published")
+    version = ReportVersion.objects.get(run_id=run.id, version_no=2)
+    answer = ann.client.get(url(run, f"2/export.{kind}"))
+    assert (answer.status_code, answer["Content-Type"]) == (200, media)
+    assert answer["Content-Disposition"] == f'attachment; filename="aldr-brch-overlap-2026-06-30-v2.{kind}"'
+    assert answer["X-Content-Type-Options"] == "nosniff"
+    if kind != "pdf":
+        said = unescape(answer.content.decode()).replace("\\", "")
+        for fact in (
+            version.sha256,
+            f"run {run.id}",
+            "publish_report",
+            "by ann.moreau",
+            "published",
+            "compute_overlap",
+        ):
+            assert fact in said, fact
+    assert outsider.client.get(url(run, f"2/export.{kind}")).status_code == 404
+    assert ann.client.get(url(run, f"9/export.{kind}")).status_code == 404
 
 
 def test_what_agents_and_files_wrote_is_inert(ann: Member) -> None:

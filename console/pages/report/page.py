@@ -5,18 +5,26 @@ from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.text import slugify
 
 from accounts.states import Actor
+from console.pages.markdown import report_html
+from console.pages.report.as_markdown import markdown_of
+from console.pages.report.as_pdf import LONGEST, pdf_of
+from console.pages.report.provenance import provenance_of
 from console.pages.report.versions import ShownVersion, chosen, compared, reports_visible, versions_of
 from console.pages.room import page, panel_asked, respond
+from console.settings import PUBLIC_URL
 from receipts.models import ReportVersion
 from receipts.selectors import access_report, report_body
+from runs.selectors import database_now
 
 ROWS = 50
 LIST_PANELS = {"report-list": "pages/report/rows.html"}
 PANELS = {"report-live": "pages/report/live.html"}
+KINDS = {"md": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8", "pdf": "application/pdf"}
 
 
 @page
@@ -76,9 +84,38 @@ def report_download(request: HttpRequest, actor: Actor, id: UUID, version: int) 
     row = ReportVersion.objects.filter(report=report, version_no=version).first()
     if row is None:
         raise Http404
-    answer = HttpResponse(report_body(row).encode(), content_type="text/markdown; charset=utf-8")
-    name = slugify(row.title)[:80] or "report"
-    answer["Content-Disposition"] = f'attachment; filename="{name}-v{row.version_no}.md"'
+    name = f"{slugify(row.title)[:80] or 'report'}-v{row.version_no}.md"
+    return _file(report_body(row).encode(), KINDS["md"], name)
+
+
+@page
+def report_export(request: HttpRequest, actor: Actor, id: UUID, version: int, kind: str) -> HttpResponseBase:
+    """One version to take along as Markdown, HTML or PDF: nothing in it runs or is fetched, and it says where it is from."""
+    report = access_report(actor=actor, id=id)
+    shown = chosen(versions_of([report])[report.id], version)
+    if shown is None:
+        raise Http404
+    now = database_now()
+    provenance = provenance_of(shown, now, PUBLIC_URL or request.build_absolute_uri("/").rstrip("/"))
+    if kind == "pdf" and len(shown.body) > LONGEST:
+        said = (
+            f"This report has {len(shown.body)} characters. Up to {LONGEST} are set as PDF; HTML and Markdown hold all."
+        )
+        return HttpResponse(said, content_type="text/plain; charset=utf-8", status=413)
+    if kind == "pdf":
+        content: bytes = pdf_of(shown.body, provenance, f"v{version}, SHA-256 {shown.row.sha256[:16]}…", now)
+    elif kind == "html":
+        body = report_html(shown.body, base=provenance.base)
+        content = render_to_string("pages/report/export.html", {"body": body, "from": provenance}).encode()
+    else:
+        content = markdown_of(shown.body, provenance).encode()
+    return _file(content, KINDS[kind], f"{slugify(shown.row.title)[:80] or 'report'}-v{version}.{kind}")
+
+
+def _file(content: bytes, kind: str, name: str) -> HttpResponse:
+    """A file that is saved and never shown as a page of this console."""
+    answer = HttpResponse(content, content_type=kind)
+    answer["Content-Disposition"] = f'attachment; filename="{name}"'
     return answer
 
 

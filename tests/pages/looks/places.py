@@ -11,7 +11,8 @@ from tests.pages.looks.furnish import House
 
 ANN, NOBODY, NEWCOMER = "ann.moreau", "", "n.ewcomer"
 # Pages that are no page of their own: what they answer with is a part of another one, a file, or a redirect.
-PARTS = {"overview-parts", "inbox-count", "call-attachment", "report-download", "sign-out", "wait-look"}
+FILES = {"call-attachment", "report-download", "report-md", "report-html", "report-pdf"}
+PARTS = {"overview-parts", "inbox-count", "sign-out", "wait-look"} | FILES
 
 
 @dataclass(frozen=True)
