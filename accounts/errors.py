@@ -21,9 +21,14 @@ class Refused:
     status: ClassVar[int] = 409
 
     @property
+    def template(self) -> str:
+        """What every refusal of this kind says, before its facts are filled in."""
+        return " ".join(inspect.cleandoc(self.__doc__ or "").split())
+
+    @property
     def sentence(self) -> str:
         """What the person reads: what did not happen, and why."""
-        return " ".join(inspect.cleandoc(self.__doc__ or "").split()).format(**self.facts)
+        return self.template.format(**self.facts)
 
 
 class NotAllowed(Refused):

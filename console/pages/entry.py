@@ -8,7 +8,7 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
 from django.core import signing
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from accounts.errors import TooManyTries
@@ -16,7 +16,9 @@ from accounts.selectors import CONFIRMED
 from accounts.services import Device, sign_in_counters, sign_in_failed, try_begin, try_worked, wrong_so_far
 from accounts.states import Actor
 from console.pages import signs
-from console.pages.guide import KEYS, WORDS, samples
+from console.pages.contrast import contrasts
+from console.pages.glossary import glossary
+from console.pages.guide import KEYS, samples
 from console.pages.room import page, respond
 from runs.selectors import database_now
 
@@ -104,25 +106,34 @@ sign_out = LogoutView.as_view()
 
 @page
 def design(request: HttpRequest, actor: Actor) -> HttpResponseBase:
-    """The living style guide: every sign, component and word, drawn by the tags that the pages use."""
-    machines = [
-        ("Run", "run", signs.RUN),
-        ("Tool call", "call", signs.CALL),
-        ("Model call", "model", signs.MODEL_CALL),
-        ("Wait", "wait", signs.WAIT),
-        ("Stop", "control", signs.CONTROL),
-        ("Obligation", "obligation", signs.OBLIGATION),
-        ("Constraint, assumption", "commitment", signs.COMMITMENT),
-        ("Publication", "publication", signs.PUBLICATION),
-        ("Attempt", "attempt", signs.ATTEMPT),
-    ]
+    """The living style guide: every sign, component and word, drawn by the tags that the pages use.
+
+    `?help=` answers with one entry of the glossary alone, as the help beside a sign shows it.
+    """
+    if key := request.GET.get("help", ""):
+        return _help(request, actor, key)
+    terms = list(glossary().values())
     context = {
-        "machines": [(title, key, list(table.items())) for title, key, table in machines],
+        "machines": [(title, key, [one for one in terms if one.machine == key]) for key, title in _drawn()],
         "weights": list(signs.EFFECT.items()),
-        "holds": list(signs.HOLD.items()),
+        "holds": [one for one in terms if one.kind == "Why a run is held"],
+        "refusals": sorted((one for one in terms if one.kind == "Refusal"), key=lambda one: one.word),
         "themes": ("light", "dark"),
-        "words": WORDS,
+        "words": [one for one in terms if one.kind == "Word"],
+        "contrasts": contrasts(),
         "keys": KEYS,
         **samples(),
     }
     return respond(request, actor, "design.html", context)
+
+
+def _help(request: HttpRequest, actor: Actor, key: str) -> HttpResponseBase:
+    found = glossary().get(key)
+    if found is None:
+        raise Http404
+    return respond(request, actor, "components/help.html", {"term": found})
+
+
+def _drawn() -> list[tuple[str, str]]:
+    """What has states with chips. The live states are drawn as the top bar draws them."""
+    return [(machine, title) for machine, title in signs.MACHINE_WORDS.items() if machine != "live"]

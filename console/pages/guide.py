@@ -1,39 +1,9 @@
-"""The words, keys and specimens of the style guide at /design/."""
+"""The keys and specimens of the style guide at /design/."""
 
 from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
-
-WORDS = (
-    ("Run", "One admitted execution of an agent, from its inputs to its end."),
-    ("Thread", "What carries runs one after the other; at most one of them lives."),
-    ("Lease", "The right of one worker to go on with a run now. It expires by the database's clock."),
-    ("Fence", "The number of the lease. Each write carries it; an older one is refused."),
-    ("Checkpoint", "Where a run stands, written down so that any worker can go on from it. Never changed."),
-    ("Revision", "The number of a checkpoint in its run, from 1."),
-    ("Head", "The one revision that can be resumed."),
-    ("Digest", "The SHA-256 over the exact bytes. Two equal digests are the same bytes."),
-    ("Receipt", "What is stored of one model call or tool call, with all its attempts."),
-    ("Logical call", "One intent with one key. It may need several attempts and has at most one result."),
-    ("Attempt", "One try of a call. It is stored before anything is sent."),
-    ("UNCERTAIN", "Sent, and no stored answer. It may have happened or not."),
-    ("Verdict", "What a person or a probe says about an uncertain call, with evidence."),
-    ("Effect class", "What a tool may do outside, and so what is done when no answer comes."),
-    ("Wait", "One call that waits for one decision, bound to a revision and to its exact arguments."),
-    ("Decision", "What people said about a wait: approve or reject, with a reason."),
-    ("Wakeup", "A stored reason to look at a run again."),
-    ("Hold", "A run that a fact blocks until a person has looked."),
-    ("Settle", "Close a run by what is known, without going on."),
-    ("Resume", "Go on from the head. Live calls may be sent."),
-    ("Retry", "Send the same logical call again, with the same key."),
-    ("Obligation", "A promise of the run. It is fulfilled by a call, or released by a person."),
-    ("Constraint", "A limit that the run accepted, with its source. Policy holds the ones that name a tool."),
-    (
-        "Assumption",
-        "What the run rests on, with its source. Once withdrawn, nothing more with an effect is sent on it.",
-    ),
-)
 
 KEYS = (
     ("g then o, i, r, p, w", "overview, inbox, runs, reports, workspaces"),

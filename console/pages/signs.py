@@ -122,6 +122,45 @@ ATTEMPT: Mapping[str, Sign] = {
     AttemptOutcome.NO_RESPONSE: Sign("unknown", "unknown", "No stored answer", "see the call"),
 }
 
+# What is not the state of a row, and still a sign: the marks beside a title.
+BADGE: Mapping[str, Sign] = {
+    "DIGEST_VERIFIED": Sign(
+        "clear",
+        "done",
+        "The stored bytes were digested anew for this page, and are what was written",
+        "nobody",
+        over=True,
+    ),
+    "DOES_NOT_VERIFY": Sign(
+        "stop",
+        "stop",
+        "The stored bytes are not what was written. No run goes on from them",
+        "whoever runs the database",
+    ),
+    "A_CHECK_FAILED": Sign("stop", "stop", "One of the checks of this revision failed; the page names it", "a person"),
+    "BODY_PURGED": Sign(
+        "neutral", "neutral", "Retention let the body go. Its envelope and its digest stay", "nobody", over=True
+    ),
+    "HEAD": Sign("neutral", "station", "The one revision that its run can go on from", "nobody"),
+    "IN_FORCE": Sign("clear", "done", "What holds now", "nobody"),
+    "STANDS": Sign("clear", "done", "It holds until its end, its last use or its revocation", "nobody"),
+}
+
+# The line between this page and the server, as the top bar says it.
+LIVE: Mapping[str, Sign] = {
+    "live": Sign("clear", "lamp", "Changes arrive by themselves, within a second", "nobody"),
+    "catching": Sign("caution", "catch", "The page asks for what changed meanwhile", "this page"),
+    "asking": Sign("caution", "clock", "There is no live line; the page asks every 5 s", "this page"),
+    "offline": Sign(
+        "stop",
+        "stop",
+        "The server does not answer. The page shows what was known then, and its forms are off",
+        "this page",
+    ),
+    "frozen": Sign("neutral", "freeze", "You asked that nothing moves; changes are counted and wait", "you"),
+    "ended": Sign("stop", "stop", "Your session has ended. What you typed stays on the page", "you: sign in again"),
+}
+
 MACHINES: Mapping[str, Mapping[str, Sign]] = {
     "run": RUN,
     "call": CALL,
@@ -132,6 +171,23 @@ MACHINES: Mapping[str, Mapping[str, Sign]] = {
     "commitment": COMMITMENT,
     "publication": PUBLICATION,
     "attempt": ATTEMPT,
+    "badge": BADGE,
+    "live": LIVE,
+}
+
+# What each of them is the state of.
+MACHINE_WORDS: Mapping[str, str] = {
+    "run": "Run",
+    "call": "Tool call",
+    "model": "Model call",
+    "wait": "Wait",
+    "control": "Stop or pause",
+    "obligation": "Obligation",
+    "commitment": "Constraint, assumption",
+    "publication": "Publication",
+    "attempt": "Attempt",
+    "badge": "Badge",
+    "live": "Live state",
 }
 
 

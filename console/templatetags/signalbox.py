@@ -8,8 +8,9 @@ from uuid import UUID
 from django import template
 from django.template import Context
 from django.templatetags.static import static
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from accounts.states import Permission
@@ -17,6 +18,7 @@ from checkpoints.states import stage_of
 from console.lists.listing import Listing
 from console.pages import room, signs, text, times, words
 from console.pages.arguments import ArgumentRow, argument_rows
+from console.pages.glossary import glossary, word_key
 from console.pages.inbox.filter import came_from
 from console.pages.inbox.items import inbox_counts
 from console.pages.markdown import report_html
@@ -130,19 +132,59 @@ def icon(name: str, label: str = "", extra: str = "") -> SafeString:
 
 @register.simple_tag
 def state_chip(machine: str, status: str, *, large: bool = False, note: str = "") -> SafeString:
-    """The chip of a state: `{% state_chip "run" run.status %}`. Machines are the keys of signs.MACHINES."""
+    """The chip of a state: `{% state_chip "run" run.status %}`. Machines are the keys of signs.MACHINES.
+
+    A click on it explains the state. Inside another link say `{% state_sign %}`: it is drawn alike and explains nothing.
+    """
+    shape, means, inside = _chip(machine, status, large, note)
+    return helped(f"{machine}-{status}", inside, shape, means)
+
+
+@register.simple_tag
+def state_sign(machine: str, status: str, *, large: bool = False, note: str = "") -> SafeString:
+    """The same chip where a link can't be: inside another link, a label or a summary."""
+    shape, means, inside = _chip(machine, status, large, note)
+    return format_html('<span class="{}" title="{}">{}</span>', shape, means, inside)
+
+
+def _chip(machine: str, status: str, large: bool, note: str) -> tuple[str, str, SafeString]:
     sign = signs.sign_of(machine, status)
     shape = f"chip is-{sign.lamp}{' chip--off' if sign.over else ''}{' chip--large' if large else ''}"
     word = f"{status.replace('_', ' ')} {note}".strip()
-    return format_html('<span class="{}" title="{}">{}{}</span>', shape, sign.means, icon(sign.icon), word)
+    return shape, sign.means, format_html("{}{}", icon(sign.icon), word)
+
+
+def helped(key: str, inside: object, shape: str = "", means: str = "") -> SafeString:
+    """A link to an entry of the glossary. With script its help opens in place; without one the glossary opens there."""
+    shown = '<a class="{}" href="{}#{}" data-help="{}" title="{}">{}</a>'
+    return format_html(shown, shape, reverse("design"), key, key, means, inside)
+
+
+@register.simple_tag
+def term(word: str, shown: str = "") -> SafeString:
+    """A word of docs/glossary.md inside a text, which explains itself: `{% term "fence" %}`."""
+    entry = glossary()[word_key(word)]
+    return helped(entry.key, shown or word, "term", entry.means)
+
+
+@register.filter
+def codes(text: str) -> SafeString:
+    """Codes with commas between them; each that the glossary knows explains itself on a click."""
+    return format_html_join(", ", "{}", ((_code(code),) for code in text.split(", ") if code))
+
+
+def _code(code: str) -> SafeString:
+    entry = glossary().get(f"code-{code}")
+    shown = format_html('<code class="small">{}</code>', code)
+    return helped(entry.key, shown, "term", entry.means) if entry else shown
 
 
 @register.simple_tag
 def effect(effect_class: str) -> SafeString:
     """The tag of an effect class: no colour, the heavier the ink, the harder to take back."""
     weight = signs.EFFECT[effect_class]
-    shown = '<span class="effect effect--{}" title="{}">{}{}</span>'
-    return format_html(shown, weight.step, weight.means, icon(weight.icon), effect_class)
+    inside = format_html("{}{}", icon(weight.icon), effect_class)
+    return helped(f"effect-{effect_class}", inside, f"effect effect--{weight.step}", weight.means)
 
 
 @register.simple_tag

@@ -46,6 +46,9 @@
       element.querySelector("[data-live-word]").textContent = word;
       element.querySelector("[data-live-note]").textContent = note;
       element.title = note;
+      const help = element.querySelector("[data-help]");
+      help.dataset.help = `live-${key}`;
+      help.hash = `live-${key}`;
       element.dataset.liveState = key;
     }
     const blocked = ended || Boolean(offlineSince);
