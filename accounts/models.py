@@ -115,6 +115,9 @@ def among(column: str, values: Iterable[str]) -> str:
 class User(AbstractUser):
     """A person who can sign in. What they may do comes from their memberships only."""
 
+    # When they went through the tour or said that they need none. Until then the overview offers it.
+    tour_seen_at = models.DateTimeField(null=True)
+
 
 class Tenant(models.Model):
     """An organisation. Nothing is shared between tenants."""

@@ -27,6 +27,7 @@ from accounts.services.people import (
     token_create,
     token_digest,
     token_revoke,
+    tour_seen,
 )
 from accounts.services.tries import Device, sign_in_counters, try_begin, try_worked, wrong_so_far
 
@@ -55,6 +56,7 @@ __all__ = [
     "token_create",
     "token_digest",
     "token_revoke",
+    "tour_seen",
     "try_begin",
     "try_worked",
     "wrong_so_far",

@@ -35,6 +35,11 @@ def tenant_rules_set(*, slug: str, two_for_verdicts: bool) -> bool:
     return bool(Tenant.objects.filter(slug=slug).update(two_for_verdicts=two_for_verdicts))
 
 
+def tour_seen(*, user: User) -> None:
+    """The person went through the tour or needs none: it is offered to them no more. Their own word, in every tenant."""
+    User.objects.filter(id=user.id, tour_seen_at=None).update(tour_seen_at=ClockTimestamp())
+
+
 def member_set(
     *,
     tenant: Tenant,

@@ -1,5 +1,6 @@
 // Keys. An element says its key with data-key ("a", "?", "g i"); rows of a list are `[data-row] a[data-row-link]`.
-// No key decides anything: keys move, open and lead to forms. Keys are off while a field has focus.
+// No key decides anything: keys move, open and lead to forms. Keys are off while a field has focus; in a form that decides
+// only Ctrl+Enter sends. A page opens with the focus on what was refused, else on its title.
 (() => {
   const GRAVE = new Set(["a", "r", "s"]); // off for a moment after a list moved under the hand
   const MOVED = 500;
@@ -65,7 +66,7 @@
     if (element) go(element);
     else if (key === "j" || key === "k") move(key === "j" ? 1 : -1);
     else if (key === "x") pickCurrent();
-    else if (key === "Enter" && document.activeElement === document.body) openCurrent();
+    else if (key === "Enter" && (document.activeElement === document.body || document.activeElement.tagName === "H1")) openCurrent();
     else if (key === "g") prefix = "g";
     else return false;
     return true;
@@ -82,10 +83,15 @@
     if (isField(target) && !/^(checkbox|radio)$/.test(target.type)) {
       if (event.key === "Escape") target.blur();
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submitFrom(target);
+      else if (event.key === "Enter" && target.tagName === "INPUT" && target.closest("form[data-gates]")) event.preventDefault();
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (press(event)) event.preventDefault();
+  });
+  document.addEventListener("DOMContentLoaded", () => {
+    const first = document.querySelector("main [role=alert][tabindex]") || document.querySelector("h1[tabindex]");
+    if (first && !location.hash && document.activeElement === document.body) first.focus({ preventScroll: true });
   });
   document.addEventListener("list:moved", () => {
     movedAt = performance.now();

@@ -92,6 +92,7 @@ ROUTES = {
     "sign-in": Route("open"),
     "sign-out": Route("open"),
     "design": Route("page", reads=False),
+    "tour": Route("page"),
     "overview": Route("page"),
     "overview-parts": Route("page"),
     "inbox": Route("page"),

@@ -123,7 +123,7 @@ def test_the_list_holds_every_revision_and_marks_the_head(ann: Member) -> None:
     html = ann.get(f"/runs/{run.id}/checkpoints/")
     saved = Checkpoint.objects.filter(run_id=run.id).count()
     assert html.count("data-row-link") == saved
-    assert html.count("HEAD</span>") == 1
+    assert html.count("HEAD</a>") == 1
     older = ann.get(f"/runs/{run.id}/checkpoints/?before=4")
     assert older.count("data-row-link") == 3
 

@@ -20,7 +20,7 @@ def test_a_grant_is_given_shown_and_revoked_with_reasons(mo: Member, viewer: Mem
     assert "No grant was given." in mo.get("/grants/")
     address = given(mo, condition="args['title'] == '<b>x</b>'")
     shown = viewer.get(address)
-    assert "0 of 5 calls" in shown and "a routine" in shown and "stands" in shown
+    assert "0 of 5 calls" in shown and "a routine" in shown and "STANDS" in shown
     assert "&lt;b&gt;x&lt;/b&gt;" in shown and "<b>x</b>" not in shown
     assert "Nothing was sent by it yet." in shown
     assert mo.post(address, reason="no more").location == address

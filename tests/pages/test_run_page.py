@@ -25,6 +25,7 @@ from receipts.models import Attempt, ToolCall
 from runs.models import ControlRequest, Refusal, Run, RunTransition
 from tests.pages import story
 from tests.pages.conftest import Member
+from tests.pages.driven import words
 from tests.pages.rows import Story
 
 QUERIES = 12
@@ -326,7 +327,7 @@ def test_a_held_run_names_the_code_under_which_the_runbook_has_it(mo: Member) ->
     start = timezone.now() - timedelta(minutes=18)
     run = story.held(mo.tenant, start, "RESUME_REFUSED", "Claims", "PIN_UNAVAILABLE: publish_report 1").run
     html = mo.get(f"/runs/{run.id}/")
-    assert "RESUME_REFUSED, PIN_UNAVAILABLE</code>" in html
+    assert "RESUME_REFUSED, PIN_UNAVAILABLE" in words(html)
     assert "The agent is not the one that it started with: publish_report 1." in html
     assert "Pin it anew…" in html and "Migrate…" not in html
 

@@ -12,7 +12,7 @@ from tests.pages.looks.furnish import House
 ANN, NOBODY, NEWCOMER = "ann.moreau", "", "n.ewcomer"
 # Pages that are no page of their own: what they answer with is a part of another one, a file, or a redirect.
 FILES = {"call-attachment", "report-download", "report-md", "report-html", "report-pdf"}
-PARTS = {"overview-parts", "inbox-count", "sign-out", "wait-look"} | FILES
+PARTS = {"overview-parts", "audit-verified", "inbox-count", "sign-out", "wait-look"} | FILES
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,15 @@ def _doors() -> list[Place]:
         Place("sign-in", "sign-in", "/sign-in/", NOBODY),
         Place("missing", "", "/nowhere/", status=404),
         *nothing,
+        Place("empty-tour", "tour", "/tour/", NEWCOMER),
         Place("empty-notifications", "notifications", "/settings/notifications/", NEWCOMER),
     ]
 
 
 def _lists(house: House) -> list[Place]:
     listed = ("overview", "inbox", "runs", "scopes", "delegations", "measures", "reports", "grants", "policies")
-    shown = [place(route, route) for route in (*listed, "workspaces", "memory", "notifications", "design")]
-    batch = "".join(f"&pick={id}" for id in house.waits.values()).replace("&", "?", 1)
+    shown = [place(route, route) for route in (*listed, "workspaces", "memory", "notifications", "design", "tour")]
+    batch = "".join(f"&wait={id}" for id in house.waits.values()).replace("&", "?", 1)
     return [
         *shown,
         place("inbox-unknown", "inbox", f"?item=call-{house.calls['lost']}"),
@@ -76,7 +77,7 @@ def _lists(house: House) -> list[Place]:
         place("inbox-batch", "inbox-batch", batch),
         place("runs-filtered", "runs", "?status=HELD&q=Claims"),
         place("runs-unread", "runs", "?status=BROKEN&since=soon&colour=red"),
-        *(place(route, route) for route in ("waits", "calls", "notices", "audit", "audit-verified", "bulks")),
+        *(place(route, route) for route in ("waits", "calls", "notices", "audit", "bulks")),
         place("bulk-new", "bulk-new", "?act=STOP&query=status%3DWAITING"),
         place("bulk-new-none", "bulk-new", "?act=RESUME&query=q%3Dnothing-is-called-so"),
         place("bulk", "bulk", id=house.others["bulk"]),

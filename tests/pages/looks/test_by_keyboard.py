@@ -1,0 +1,223 @@
+"""The whole way by keyboard alone: sign in, go through the inbox, decide, reject, stop, and say what is known."""
+
+import re
+import string
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, Route, expect
+
+from accounts.models import Tenant
+from accounts.services import member_set
+from approvals.models import Decision, Wait
+from receipts.models import Reconciliation
+from runs.models import ControlRequest
+from tests.pages.conftest import ALL, Member
+from tests.pages.driven import Outside, person, told, waiting
+from tests.services import Services
+from tests.stack import Stack
+
+pytestmark = [pytest.mark.browser, pytest.mark.process]
+NAME, PASSWORD = "ann.moreau", "a-long-password"
+APPROVING = re.compile(r"/waits/[^/]+/.*#approve$")
+
+
+@pytest.fixture
+def site(services: Services, told_database: str, outside: Outside, ann: Member, tmp_path: Path) -> Iterator[str]:
+    """A web server of the test's own, since it decides things."""
+    stack = Stack(services, told_database, tmp_path)
+    try:
+        stack.start_web()
+        member_set(tenant=Tenant.objects.get(slug="funds"), username=NAME, password=PASSWORD, roles=ALL)
+        yield stack.url
+    finally:
+        stack.close()
+
+
+@pytest.fixture
+def page(browser: Browser, site: str) -> Iterator[Page]:
+    """A page of somebody who has signed in without a mouse."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.goto(site)
+    expect(page.get_by_label("Name")).to_be_focused()
+    page.keyboard.type(NAME)
+    page.keyboard.press("Tab")
+    page.keyboard.type(PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Overview")
+    yield page
+    context.close()
+
+
+def focused(page: Page) -> Locator:
+    return page.locator(":focus")
+
+
+def keys(page: Page, *pressed: str) -> None:
+    for key in pressed:
+        page.keyboard.press(key)
+
+
+def tab_to(page: Page, wanted: Locator) -> None:
+    """Tab on until it has the focus; it must come within one round of the page."""
+    for _ in range(80):
+        if wanted.evaluate("element => element === document.activeElement"):
+            return
+        page.keyboard.press("Tab")
+    pytest.fail("the focus never came there")
+
+
+def test_a_call_is_approved_and_another_one_rejected_from_the_inbox(page: Page) -> None:
+    other = waiting(person(NAME), title="second")
+    keys(page, "g", "i")
+    page.wait_for_url("**/inbox/**")
+    expect(page.locator("h1")).to_be_focused()
+    go_to(page, f"#row-wait-{told('waiting').wait.id}")
+    keys(page, "a")
+    page.wait_for_url(APPROVING)
+    keys(page, "a")
+    expect(page.locator("#why-a")).to_be_focused()
+    page.keyboard.type("Both files were checked: jkxs?")
+    keys(page, "Control+Enter")
+    expect(page.locator("#wait-live .notice h2")).to_contain_text(f"{NAME} approved this call")
+
+    keys(page, "Escape", "g", "i")
+    page.wait_for_url("**/inbox/**")
+    go_to(page, f"#row-wait-{other.wait.id}")
+    keys(page, "Enter")
+    page.wait_for_url("**/waits/**")
+    keys(page, "r")
+    page.keyboard.type("Not this pair.")
+    tab_to(page, page.get_by_role("button", name="Reject this call"))
+    keys(page, "Enter")
+    expect(page.locator("#wait-live .notice h2")).to_contain_text(f"{NAME} rejected this call")
+    assert sorted(Decision.objects.values_list("verdict", flat=True))[-2:] == ["APPROVE", "REJECT"]
+
+
+def go_to(page: Page, row: str) -> None:
+    """Walk down the list with j until a row is the current one."""
+    for _ in range(page.locator("[data-row]").count() + 1):
+        if (
+            page.locator(row).get_attribute("aria-current") == "true"
+            and page.locator(f"{row} [data-row-link]:focus").count()
+        ):
+            break
+        keys(page, "j")
+    else:
+        keys(page, *["k"] * page.locator("[data-row]").count())
+    expect(page.locator(row)).to_have_attribute("aria-current", "true")
+    expect(page.locator(f"#inbox-item a[href*='/waits/{row.rpartition('wait-')[2]}/']").first).to_be_visible()
+
+
+def test_a_run_is_stopped_and_a_plain_enter_in_the_reason_stops_nothing(page: Page, site: str) -> None:
+    run = told("waiting")
+    page.goto(f"{site}runs/{run.id}/")
+    expect(page.locator("h1")).to_be_focused()
+    keys(page, "s")
+    page.wait_for_url("**/stop/")
+    tab_to(page, page.locator("#why-s"))
+    page.keyboard.type("The wrong pair.")
+    keys(page, "Enter")
+    assert not ControlRequest.objects.filter(run_id=run.id).exists()
+    expect(page.locator("#why-s")).to_be_focused()
+    keys(page, "Control+Enter")
+    expect(page.locator("h1")).to_contain_text("Stop")
+    expect(page.locator("main .stages, main .notice").first).to_be_visible()
+    assert ControlRequest.objects.filter(run_id=run.id, reason="The wrong pair.").exists()
+
+
+def test_a_verdict_is_given_without_a_mouse(page: Page, site: str) -> None:
+    call = told("lost").publishing
+    page.goto(f"{site}calls/{call.id}/")
+    keys(page, "v")
+    tab_to(page, page.get_by_label("It happened", exact=True))
+    keys(page, "Space")
+    tab_to(page, page.get_by_label("Evidence, required"))
+    page.keyboard.type("The wiki shows version 2.")
+    tab_to(page, page.get_by_role("button", name="Record the verdict"))
+    keys(page, "Enter")
+    expect(page.locator("#known")).to_contain_text(f"{NAME} says: it happened")
+    assert Reconciliation.objects.filter(tool_call=call, verdict="EXECUTED", method="HUMAN").exists()
+
+
+def test_no_single_key_decides_anything(page: Page, site: str) -> None:
+    """Whatever key is pressed on a page, with or without Enter behind it, nothing is sent."""
+    run, posts = told("waiting"), list[str]()
+    page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    deciding = (f"waits/{run.wait.id}/", f"runs/{run.id}/stop/", f"calls/{told('lost').publishing.id}/")
+    for path in ("inbox/", f"runs/{run.id}/", *deciding):
+        page.goto(site + path)
+        page.route("**/*", stay)
+        for key in string.ascii_lowercase + string.digits + "[]?/":
+            page.evaluate("document.activeElement.blur()")
+            keys(page, key, "Enter", "Escape", "Escape")
+        page.unroute("**/*", stay)
+    assert posts == []
+    assert Wait.objects.get(id=run.wait.id).status == "OPEN"
+
+
+def stay(route: Route) -> None:
+    """Let a page ask for its parts and lead nowhere."""
+    if route.request.is_navigation_request():
+        route.fulfill(status=204)
+    else:
+        route.continue_()
+
+
+def test_right_after_the_list_moved_the_keys_that_lead_to_a_decision_do_nothing(page: Page, site: str) -> None:
+    page.goto(f"{site}inbox/?kind=approvals")
+    expect(page.locator("#inbox-item a[data-key='a']")).to_be_visible()
+    page.evaluate("""() => {
+        document.dispatchEvent(new CustomEvent("list:moved"));
+        document.dispatchEvent(new KeyboardEvent("keydown", { key: "a", bubbles: true }));
+    }""")
+    expect(page.locator("[data-moved-note]")).to_be_visible()
+    expect(page.locator("[data-moved-note]")).to_be_hidden()
+    assert page.url.startswith(f"{site}inbox/")
+    keys(page, "a")
+    page.wait_for_url(APPROVING)
+
+
+def test_keys_are_off_while_a_field_has_the_focus(page: Page, site: str) -> None:
+    page.goto(f"{site}runs/{told('waiting').id}/goal/")
+    page.locator("#reason").focus()
+    page.keyboard.type("gi s / ? jk")
+    assert page.input_value("#reason") == "gi s / ? jk"
+    assert page.url.endswith("/goal/")
+
+
+def test_a_page_opens_at_its_title_and_one_step_back_skips_to_its_content(page: Page, site: str) -> None:
+    page.goto(f"{site}runs/")
+    expect(page.locator("h1")).to_be_focused()
+    for _ in range(60):
+        keys(page, "Shift+Tab")
+        if page.get_by_role("link", name="Skip to content").evaluate("it => it === document.activeElement"):
+            break
+    box = page.get_by_role("link", name="Skip to content").bounding_box()
+    assert box is not None and box["y"] >= 0
+    keys(page, "Enter", "Tab")
+    assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
+
+
+def test_whatever_has_the_focus_shows_it(page: Page, site: str) -> None:
+    page.goto(f"{site}waits/{told('waiting').wait.id}/")
+    for _ in range(40):
+        keys(page, "Tab")
+        ring = page.evaluate("""() => {
+            const it = document.activeElement, style = getComputedStyle(it);
+            const inside = it.closest(".bar__search") && getComputedStyle(it.closest(".bar__search")).outlineStyle;
+            return it === document.body || style.outlineStyle !== "none" || inside === "solid" ? "" : it.outerHTML;
+        }""")
+        assert ring == ""
+
+
+def test_nothing_moves_where_no_motion_is_asked_for(browser: Browser, page: Page, site: str) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(site)
+    expect(page.locator("[data-live-state]")).to_have_attribute("data-live-state", "live")
+    moving = "document.getAnimations().filter(one => one.playState === 'running').length"
+    assert page.evaluate(moving) == 0
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate(moving) == 1, "one slow lamp"
