@@ -34,10 +34,16 @@ class ProbeUnderWay(Refused):
 
 
 class AttachmentTooBig(Refused):
-    """Nothing was stored. {filename} has {size} bytes; at most {limit} are taken."""
+    """Nothing was stored. {filename} has more than {limit} bytes, and no more are taken."""
 
     code = "ATTACHMENT_TOO_BIG"
     status = 413
+
+
+class AttachmentThere(Refused):
+    """Nothing was stored. The same bytes are beside this call already, as “{filename}”, by {by} at {at}."""
+
+    code = "ATTACHMENT_THERE"
 
 
 class AttachmentsFull(Refused):

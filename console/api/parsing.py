@@ -19,8 +19,11 @@ class StrictJSONParser(BaseParser):
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
+        body = stream.read(MAX_BYTES + 1)
+        if len(body) > MAX_BYTES:
+            raise ParseError(f"The body was not accepted. It has more than {MAX_BYTES} bytes.")
         try:
-            return parse(stream.read(MAX_BYTES + 1))
+            return parse(body)
         except NotCanonical as error:
             raise ParseError(f"The body was not accepted. {error}.") from error
 

@@ -33,6 +33,11 @@ class NamedScope(Strict):
     scope = serializers.ChoiceField(choices=list(ScopeKind))
     of = Text(default="")
 
+    def validate(self, said: dict[str, Any]) -> dict[str, Any]:
+        if said["scope"] == ScopeKind.TENANT and said["of"]:
+            raise serializers.ValidationError({"of": ["A tenant is named by nothing."]})
+        return said
+
 
 class ScopeBody(NamedScope):
     """What is done to a scope, and why. `abort` is a stop that does not wait for what is on the wire."""

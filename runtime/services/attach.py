@@ -7,7 +7,7 @@ from django.db import transaction
 
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Actor, Permission
-from receipts.errors import AttachmentsFull, AttachmentTooBig, NeverSent
+from receipts.errors import AttachmentsFull, AttachmentThere, AttachmentTooBig, NeverSent
 from receipts.selectors import access_call, attachments_of
 from receipts.services import attachment_store, call_lock
 from receipts.states import ATTACHMENT_BYTES, ATTACHMENTS
@@ -29,8 +29,8 @@ class Attached:
 
 def call_attach(*, actor: Actor, call_id: UUID, file: Upload, note: str = "") -> Attached | Refused:
     """Store a file beside a call that was sent: at most 1 MiB, ten a call, encrypted with the tenant's key, by its SHA-256. It says
-    nothing of the call by itself. The same bytes beside the same call are stored once. Needs the permission to reconcile. Raises
-    NotFound.
+    nothing of the call by itself. The same bytes beside the same call are stored once; with another name or note they are refused,
+    since nobody would read those. Needs the permission to reconcile. Raises NotFound.
     """
     access_call(actor=actor, id=call_id)
     outcome: Attached | Refused | None = _refusal(actor, file, note)
@@ -46,8 +46,11 @@ def _attach(actor: Actor, call_id: UUID, file: Upload, note: str) -> Attached | 
         return NeverSent()
     beside = attachments_of(call)
     same = next((one for one in beside if one.sha256 == digest(file.data)), None)
-    if same is not None:
+    if same is not None and (same.filename, same.note) == (file.filename, note):
         return Attached(same.id, call_id, same.sha256)
+    if same is not None:
+        by, at = same.added_by.partition(":")[2], f"{same.added_at:%Y-%m-%d %H:%M:%S} UTC"
+        return AttachmentThere({"filename": same.filename, "by": by, "at": at})
     if len(beside) >= ATTACHMENTS:
         return AttachmentsFull({"count": len(beside)})
     sha256 = artifact_store(tenant_id=call.tenant_id, data=file.data, media_type="application/octet-stream")
@@ -65,7 +68,7 @@ def _refusal(actor: Actor, file: Upload, note: str) -> Refused | None:
     if not file.data:
         return Invalid({"field": "file", "reason": "it is empty, or none was chosen."})
     if len(file.data) > ATTACHMENT_BYTES:
-        return AttachmentTooBig({"filename": file.filename[:200], "size": len(file.data), "limit": ATTACHMENT_BYTES})
+        return AttachmentTooBig({"filename": file.filename[:200], "limit": ATTACHMENT_BYTES})
     return text_refusal("file name", file.filename, 255, needed=True, one_line=True) or text_refusal(
         "note", note, REASON_LIMIT
     )

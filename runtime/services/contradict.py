@@ -52,7 +52,7 @@ def _contradict(actor: Actor, run_id: UUID, call_id: UUID, said: EvidenceGiven) 
     if not actor.may(Permission.RECONCILE):
         return NotAllowed({"permission": "reconcile", "actor": actor.name})
     refused = text_refusal("evidence", said.evidence, REASON_LIMIT, needed=True)
-    refused = refused or text_refusal("external_ref", said.external_ref, 500)
+    refused = refused or text_refusal("external_ref", said.external_ref, 500, one_line=True)
     if refused is None and said.says == Verdict.PROCEED_UNKNOWN:
         refused = Invalid({"field": "says", "reason": "say EXECUTED or NOT_EXECUTED."})
     if refused is not None:

@@ -195,7 +195,7 @@ def _verdict_refusal(actor: Actor, said: VerdictRequest) -> Refused | None:
     if not actor.may(Permission.RECONCILE):
         return NotAllowed({"permission": "reconcile", "actor": actor.name})
     refused = text_refusal("evidence", said.evidence, REASON_LIMIT, needed=True)
-    refused = refused or text_refusal("external_ref", said.external_ref, 500)
+    refused = refused or text_refusal("external_ref", said.external_ref, 500, one_line=True)
     if refused is not None:
         return refused
     not_executed = said.verdict == Verdict.NOT_EXECUTED

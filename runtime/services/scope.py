@@ -29,8 +29,11 @@ class ScopeState:
 
 def named_scope(*, actor: Actor, kind: ScopeKind, of: str = "") -> Scope:
     """The scope that a user named: an agent by its key, a thread by its id, a tenant by nothing. An agent that is installed
-    here can be named before its first run. Raises NotFound.
+    here can be named before its first run. Raises NotFound, also for a tenant of something: who meant one agent or one thread
+    would stop everything.
     """
+    if kind == ScopeKind.TENANT and of:
+        raise NotFound
     try:
         return access_scope(actor=actor, kind=kind, of=of)
     except NotFound:

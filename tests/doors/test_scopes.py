@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from django.test import Client
 
+from accounts.models import User
 from runs.models import Run, ScopeControl
 from tests.doors.asking import form, problem
 from tests.doors.world import OPERATOR, STRANGER, Doors, manage
@@ -46,6 +48,18 @@ def test_a_tenant_is_stopped_shown_and_lifted_over_the_api(doors: Doors) -> None
     problem(doors.api("POST", f"/scopes/{stopped['id']}/lift/", {"reason": "again"}), 409, "ALREADY_LIFTED")
     problem(doors.api("POST", f"/scopes/{stopped['id']}/abort/", {"reason": "again"}), 409, "ALREADY_LIFTED")
     assert doors.start(form()).status_code == 201
+
+
+def test_a_tenant_of_something_is_nothing_on_every_door(doors: Doors) -> None:
+    """Who names an agent or a thread and the wrong kind would stop everything."""
+    assert problem(act(doors, "stop", of="fund_comparison"), 400, "INVALID")["facts"]["field"] == "of"
+    ran = manage("scopes", "stop", "tenant", "--of", "fund_comparison", "--reason", "an incident", *AS)
+    assert (ran.code != 0, ran.json["error"]["code"]) == (True, "NOT_FOUND")
+    browser = Client()
+    browser.force_login(User.objects.get(username=OPERATOR))
+    for sent in ({"of": "fund_comparison"}, {"scope": "TENANT", "of": "fund_comparison"}, {}):
+        assert browser.post("/scopes/new/", {"act": "stop", "reason": "an incident", **sent}).status_code == 404
+    assert not ScopeControl.objects.filter(status="STANDING").exists()
 
 
 def test_an_agent_is_paused_by_command_and_goes_on(doors: Doors) -> None:

@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.db.utils import Error as DatabaseError
 
 from accounts.errors import Invalid, NotAllowed, NotFound
-from receipts.errors import AttachmentsFull, AttachmentTooBig, NeverSent
+from receipts.errors import AttachmentsFull, AttachmentThere, AttachmentTooBig, NeverSent
 from receipts.models import Attachment, Reconciliation, ToolCall
 from receipts.selectors import access_attachment
 from receipts.states import ATTACHMENT_BYTES, ATTACHMENTS
@@ -54,10 +54,19 @@ def test_the_same_bytes_are_beside_a_call_once_whoever_brings_them(engine: Engin
     assert len({outcome.attachment_id for outcome in outcomes}) == 1 and Attachment.objects.count() == 1
 
 
+def test_another_name_or_note_for_the_same_bytes_is_refused_and_not_lost_unseen(engine: Engine) -> None:
+    call = unknown(engine)
+    attach(engine, call, note="One post there.")
+    for refused in (attach(engine, call, note="Two posts there."), attach(engine, call, name="other.pdf")):
+        assert isinstance(refused, AttachmentThere) and "as “list.pdf”, by rita-north" in refused.sentence
+    assert Attachment.objects.get().note == "One post there."
+
+
 def test_their_size_and_number_are_bounded(engine: Engine) -> None:
     call = unknown(engine)
     assert isinstance(attach(engine, call, b""), Invalid)
-    assert isinstance(attach(engine, call, b"x" * (ATTACHMENT_BYTES + 1)), AttachmentTooBig)
+    refused = attach(engine, call, b"x" * (ATTACHMENT_BYTES + 1))
+    assert isinstance(refused, AttachmentTooBig) and "list.pdf has more than 1048576 bytes" in refused.sentence
     assert isinstance(attach(engine, call, b"x" * ATTACHMENT_BYTES), Attached)
     outcomes = together(
         *[partial(attach, engine, call, f"file {number}".encode()) for number in range(ATTACHMENTS + 2)]

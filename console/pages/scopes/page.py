@@ -50,9 +50,11 @@ class Choice:
 
 @page
 def scope_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
-    """What an act on the scope that the URL names would mean, and the act. `scope` is tenant without a name in the URL."""
+    """What an act on the scope that the URL names would mean, and the act. `scope` is tenant where the URL names
+    none; an act always names it.
+    """
     asked = request.POST if request.method == "POST" else request.GET
-    kind, of = asked.get("scope", "TENANT"), asked.get("of", "")
+    kind, of = asked.get("scope", "" if request.method == "POST" else "TENANT"), asked.get("of", "")
     if kind not in set(ScopeKind):
         raise NotFound
     scope = named_scope(actor=actor, kind=ScopeKind(kind), of=of)
