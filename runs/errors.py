@@ -157,6 +157,20 @@ class ScopePaused(Refused):
     code = "SCOPE_PAUSED"
 
 
+class PausedWithScope(Refused):
+    """Nothing was changed. {name} was paused by {by} at {at}, and this run with it: “{reason}”. The run goes on when that is
+    lifted; pause it by itself after that to keep it paused.
+    """
+
+    code = "PAUSED_WITH_SCOPE"
+
+
+class NothingToAbort(Refused):
+    """Nothing was changed. Every run of it has ended; there is nothing left to wait for. Lift the stop to have runs started there."""
+
+    code = "NOTHING_TO_ABORT"
+
+
 class AlreadyLifted(Refused):
     """Nothing was changed. It was lifted by {by} at {at}."""
 

@@ -87,6 +87,11 @@ def run_pause_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponse
     run = access_run(actor=actor, id=id)
     control_open = run.controls.filter(status__in=OPEN_CONTROL).exists()
     why = f"The run is {run.status}" + ("; a pause or a stop of it is open already." if control_open else ".")
+    pause, stands = open_pause(run), paused_with_scope(run)
+    if pause is not None and pause.scope_control_id is not None and stands is not None:
+        why = "{name} was paused by {by} at {at}, and this run with it. It goes on when that is lifted.".format(
+            **stands.facts
+        )
     act = Act(
         title="Pause this run",
         template="pages/acts/pause.html",

@@ -9,11 +9,19 @@ from django.db import transaction
 from accounts.errors import NotFound, Refused
 from accounts.states import Actor, Permission
 from runs.canonical import digest
-from runs.errors import AlreadyLifted, NotAStop, ScopePaused, ScopeStopped, StartsStopped
+from runs.errors import AlreadyLifted, NotAStop, NothingToAbort, ScopePaused, ScopeStopped, StartsStopped
 from runs.faults import reach
-from runs.selectors import access_scope, access_scope_control, scope_control_now, scope_name, scope_of, standing_pause
+from runs.selectors import (
+    access_scope,
+    access_scope_control,
+    runs_of_scope,
+    scope_control_now,
+    scope_name,
+    scope_of,
+    standing_pause,
+)
 from runs.services import agent_open, scope_abort, scope_accept, scope_lift, scope_lock
-from runs.states import ControlKind, Scope, ScopeKind, can_lift
+from runs.states import LIVE_RUN, ControlKind, Scope, ScopeKind, can_lift
 from runtime.registry import agents
 from runtime.scopes import scope_carry
 from runtime.services.guards import act_refusal, audit, audited
@@ -95,6 +103,8 @@ def _abort(actor: Actor, control_id: UUID, reason: str) -> ScopeState | Refused:
         if not can_lift(control.status):
             return _lifted(control)
         if control.aborted_at is None:
+            if not runs_of_scope(scope_of(control)).filter(status__in=sorted(LIVE_RUN)).exists():
+                return NothingToAbort()
             scope_abort(control, reason=reason, actor=actor.label)
             _audit(actor, "scope.abort", control, reason)
         return ScopeState(control_id, new=control.aborted_at is None)
@@ -132,16 +142,17 @@ def _audit(actor: Actor, action: str, control: Any, reason: str) -> None:
 
 def starts_stopped(stopped: ScopeStopped) -> StartsStopped:
     """The refusal of a start in a scope that is stopped."""
-    return StartsStopped(_told(scope_control_now(stopped.control_id)))
+    return StartsStopped(control_facts(scope_control_now(stopped.control_id)))
 
 
 def paused_with_scope(run: Any) -> ScopePaused | None:
     """Why a run is not resumed by itself: a pause of its tenant, agent or thread stands. None when none does."""
     standing = standing_pause(run)
-    return ScopePaused(_told(standing)) if standing is not None else None
+    return ScopePaused(control_facts(standing)) if standing is not None else None
 
 
-def _told(control: Any) -> dict[str, Any]:
+def control_facts(control: Any) -> dict[str, Any]:
+    """What a refusal says of an act on a scope."""
     name = scope_name(scope_of(control))
     return {
         "name": name[0].upper() + name[1:],

@@ -338,6 +338,7 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("calls", "list"): Verb(""),
     ("calls", "show"): Verb("call"),
     ("calls", "probe"): Verb("call", ("--attempts", "99"), Permission.RECONCILE),
+    ("calls", "attachment"): Verb("attachment", ("--save-to", "/dev/null")),
     ("calls", "attach"): Verb("call", ("--file", "/dev/null"), Permission.RECONCILE),
     ("calls", "reconcile"): Verb("call", ("--verdict", "EXECUTED", "--evidence", " "), Permission.RECONCILE),
     ("checkpoints", "list"): Verb("run"),

@@ -234,3 +234,21 @@ def test_a_batch_of_which_anything_was_refused_ends_with_a_code_of_its_own_and_s
     assert none.code == 3 and none.out.count("ALREADY_DECIDED") == 2 and "2 of them were refused." in none.err
     whole = manage(*reject, "--items", "[]", "--json")
     assert (whole.code, whole.json["error"]["code"]) == (1, "INVALID")
+
+
+# ── files beside a call ──
+
+
+def test_a_file_beside_a_call_is_saved_as_it_was_given_and_replaces_none(doors: Doors, tmp_path: Path) -> None:
+    call = doors.unknown()
+    (tmp_path / "seen.txt").write_bytes(b"one post\x00\xff")
+    attached = manage("calls", "attach", call.id, "--file", tmp_path / "seen.txt", *AS, "--json")
+    (one,) = attached.json["attachments"]
+    save = ("calls", "attachment", call.id, one["id"], "--save-to", tmp_path / "saved", *AS)
+    saved = manage(*save, "--json")
+    assert (saved.code, saved.json["sha256"], saved.json["filename"]) == (0, one["sha256"], "seen.txt")
+    assert (tmp_path / "saved").read_bytes() == b"one post\x00\xff"
+    again = manage(*save)
+    assert again.code == 2 and "is not replaced" in again.err
+    nowhere = manage(*save[:-4], "--save-to", tmp_path / "no" / "where", *AS)
+    assert nowhere.code == 2 and "can't be written" in nowhere.err

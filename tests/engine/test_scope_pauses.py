@@ -5,11 +5,12 @@ from django.db import IntegrityError, transaction
 from django.db.utils import Error as DatabaseError
 
 from accounts.errors import Invalid, NotAllowed, NotFound
-from runs.errors import ScopePaused
+from runs.errors import PausedWithScope, ScopePaused
 from runs.models import ControlRequest, ScopeControl
 from runs.states import ScopeKind
 from runtime.loop import drive
 from runtime.services import (
+    PauseState,
     named_scope,
     run_pause,
     run_resume,
@@ -55,6 +56,17 @@ def test_a_run_that_a_person_has_paused_stays_so_when_the_scope_goes_on(engine: 
     run_pause(actor=engine.person("olga"), run_id=run_id, reason="mine")
     lift(engine, pause(engine))
     assert (run_now(run_id).status, run_now(run_id).hold_reason) == ("HELD", "PAUSED")
+
+
+def test_a_pause_by_hand_of_a_run_that_its_scope_has_paused_says_so_and_what_to_do(engine: Engine) -> None:
+    run_id = started(start(engine))
+    control = pause(engine)
+    refused = run_pause(actor=engine.person("olga"), run_id=run_id, reason="mine")
+    assert isinstance(refused, PausedWithScope) and refused.facts["control"] == str(control.control_id)
+    assert refused.sentence.endswith("lifted; pause it by itself after that to keep it paused.")
+    assert ControlRequest.objects.filter(run_id=run_id).count() == 1
+    lift(engine, control)
+    assert isinstance(run_pause(actor=engine.person("olga"), run_id=run_id, reason="mine"), PauseState)
 
 
 def test_a_run_stays_paused_while_another_pause_stands_over_it(engine: Engine) -> None:

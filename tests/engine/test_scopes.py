@@ -11,7 +11,7 @@ from accounts.models import AuditEvent
 from approvals.errors import RunStopped
 from approvals.models import Decision, Wait
 from approvals.services import Decided
-from runs.errors import AlreadyLifted, NotAStop, StartsStopped
+from runs.errors import AlreadyLifted, NotAStop, NothingToAbort, StartsStopped
 from runs.models import ControlRequest, Run, ScopeControl
 from runs.states import ScopeKind
 from runtime import scopes
@@ -251,6 +251,15 @@ def test_a_scope_can_be_aborted_at_once(engine: Engine) -> None:
     assert (run_now(run_id).status, run_now(run_id).end_reason) == ("CANCELLED", "aborted")
     gate.open()
     worker.result()
+
+
+def test_a_stop_with_nothing_left_is_not_marked_as_aborted(engine: Engine) -> None:
+    started(start(engine))
+    control = stop(engine)
+    refused = scope_abort_on(actor=engine.person("otto"), control_id=control.control_id, reason="now")
+    assert isinstance(refused, NothingToAbort)
+    row = ScopeControl.objects.get(id=control.control_id)
+    assert (row.aborted_at, row.aborted_by, row.abort_reason) == (None, "", "")
 
 
 def test_only_a_stop_that_stands_is_turned_into_an_abort(engine: Engine) -> None:

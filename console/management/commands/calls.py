@@ -8,8 +8,9 @@ from accounts.errors import Refused
 from console.management.noun import Asked, Noun, Shown, Usage, clock, document, facts, table
 from console.records import records_of
 from console.records.calls import CallDetail, CallRecord, call_rows, call_with_parts
-from receipts.selectors import access_call, calls_visible
+from receipts.selectors import access_attachment, access_call, calls_visible
 from receipts.states import ATTACHMENT_BYTES, CallStatus, FollowUp, Verdict
+from runs.selectors import artifact_bytes
 from runtime.services import (
     EvidenceGiven,
     Upload,
@@ -52,6 +53,11 @@ class Command(Noun):
         attaching.add_argument("--file", type=Path, required=True, help="the file; at most 1 MiB")
         attaching.add_argument("--note", default="", help="what it shows, in words")
 
+        saving = self.verb("attachment", self.attachment, "Save a file that was put beside a call.")
+        saving.add_argument("id", type=UUID)
+        saving.add_argument("attachment", type=UUID)
+        saving.add_argument("--save-to", type=Path, required=True, help="where; a file that is there is not replaced")
+
         repeating = self.verb("repeat", self.repeat, "Ask for a second effect of a call that has happened.")
         repeating.add_argument("id", type=UUID)
         repeating.add_argument("--reason", required=True, help="why, in words")
@@ -84,6 +90,12 @@ class Command(Noun):
         file = _file(asked["file"])
         outcome = call_attach(actor=asked.actor, call_id=asked["id"], file=file, note=asked["note"])
         return outcome if isinstance(outcome, Refused) else self.show(asked)
+
+    def attachment(self, asked: Asked) -> Shown:
+        row = access_attachment(actor=asked.actor, call_id=asked["id"], id=asked["attachment"])
+        _save(asked["save_to"], artifact_bytes(tenant_id=row.tenant_id, sha256=row.sha256))
+        said = {"id": str(row.id), "filename": row.filename, "size": row.size, "sha256": row.sha256}
+        return Shown({**said, "saved_to": str(asked["save_to"])}, facts({**said, "saved to": asked["save_to"]}))
 
     def reconcile(self, asked: Asked) -> Shown | Refused:
         said = VerdictRequest(
@@ -167,3 +179,12 @@ def _try(one: dict[str, Any]) -> str:
 def _verdict(one: dict[str, Any]) -> str:
     then = f", then {one['then']}" if one["then"] != FollowUp.NONE else ""
     return f"{one['verdict']}{then} by {one['by']}, {clock(one['at'])}: {one['evidence']}"
+
+
+def _save(file: Path, data: bytes) -> None:
+    try:
+        if file.is_file():
+            raise Usage(f"{file} is there already, and is not replaced.")
+        file.write_bytes(data)
+    except OSError as error:
+        raise Usage(f"{file} can't be written: {error.strerror}.") from error
