@@ -21,6 +21,7 @@ blockquote { border-left: 3px solid #8888; margin-left: 0; padding-left: 1rem; }
 MODE_WORDS = {
     "ok": "answers as it should",
     "drop": "executes, then drops the connection without an answer",
+    "gateway": "executes, and something in between answers 503",
     "hang": "executes, then lets the other side wait",
     "refuse": "refuses without executing",
     "busy": "says that it can't now, without executing",

@@ -105,7 +105,7 @@ class OutsideHandler(BaseHTTPRequestHandler):
             self._found(path, exact, prefixes)()
         except Refused as refused:
             self.close_connection = True
-            self._json(refused.status, {"reason": refused.reason})
+            self._json(refused.status, {"reason": refused.reason, "executed": False})
 
     def _found(
         self, path: str, exact: dict[str, Callable[[], None]], prefixes: dict[str, Callable[[str], None]]
@@ -173,6 +173,8 @@ class OutsideHandler(BaseHTTPRequestHandler):
             raise Refused(503, "Busy, as it was told to. Nothing was executed.")
         if switch.mode == "drop":
             self._drop(switch, execute)
+        elif switch.mode == "gateway":
+            self._gateway(switch, execute)
         elif switch.mode == "hang":
             self._hang(target, switch, execute)
         else:
@@ -186,6 +188,12 @@ class OutsideHandler(BaseHTTPRequestHandler):
         self._cut()
         if switch.execute_when == "after":
             execute()
+
+    def _gateway(self, switch: Switch, execute: Callable[[], Answer]) -> None:
+        """What a proxy answers for a backend that ended while it worked: not its words, and nothing of what it did."""
+        if switch.execute_when == "before":
+            execute()
+        self._send(503, "text/plain", "upstream connect error or disconnect/reset before headers")
 
     def _hang(self, target: str, switch: Switch, execute: Callable[[], Answer]) -> None:
         answer = execute() if switch.execute_when == "before" else None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 TARGETS = ("wiki", "reference", "evidence")
-MODES = ("ok", "drop", "hang", "refuse", "busy", "twice")
+MODES = ("ok", "drop", "gateway", "hang", "refuse", "busy", "twice")
 WHEN = ("before", "after", "never")
 
 SCHEMA = """

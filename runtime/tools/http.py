@@ -148,16 +148,26 @@ def _read(response: httpx.Response) -> bytes:
     return bytes(body)
 
 
-def refuse_unless_done(answer: Answer, *, reading: bool) -> None:
+def says_not_executed(answer: Answer) -> bool:
+    """True for a 503 in which the other side itself says that it executed nothing: a JSON object with `"executed": false`."""
+    try:
+        return answer.status == 503 and answer.object().get("executed") is False
+    except ToolUnknown:
+        return False
+
+
+def refuse_unless_done(answer: Answer, *, reading: bool, not_done: Callable[[Answer], bool] = lambda _: False) -> None:
     """Turn an answer that isn't a 2xx into its typed outcome.
 
-    429 and 503 say: not done now. 401 and 403 say: not for us. Any other 4xx says: not done. Anything else leaves open whether it was done; a
-    reading changes nothing, so there a 5xx may simply be asked again.
+    429 says: not done now. 401 and 403 say: not for us. Any other 4xx says: not done. Anything else leaves open whether it was
+    done, 503 too: what stands between us may answer it for a backend that has executed. `not_done` is how a tool tells a
+    refusal that its other side makes before it executes (ADR 0063). A reading changes nothing, so there a 5xx may simply be
+    asked again.
     """
     if 200 <= answer.status < 300:
         return
     said = f"{answer.status}: {answer.said()}"
-    if answer.status in (429, 503) or (reading and answer.status >= 500):
+    if answer.status == 429 or (reading and answer.status >= 500) or not_done(answer):
         raise ToolRetryable(f"The other side can't now ({said}).", retry_after=answer.retry_after)
     if answer.status in (401, 403):
         raise ToolRefused(f"The other side does not let us ({said}).")

@@ -22,7 +22,7 @@ from runtime.contracts import (
 from runtime.tools import report, stored
 from runtime.tools.answer import SLUG, Body, Summary, Title, filled
 from runtime.tools.base import PlainTool, expect
-from runtime.tools.http import Answer, refuse_unless_done, send
+from runtime.tools.http import Answer, refuse_unless_done, says_not_executed, send
 
 
 class PublishReportArguments(Arguments):
@@ -79,7 +79,7 @@ class PublishReport(PlainTool):
         """Post once."""
         post = expect(args, PublishReportArguments)
         answer = send(context, "POST", "/wiki/posts", body=canonical(post.model_dump()))
-        refuse_unless_done(answer, reading=False)
+        refuse_unless_done(answer, reading=False, not_done=says_not_executed)
         return _published(answer)
 
 

@@ -26,7 +26,7 @@ from runtime.contracts import (
 )
 from runtime.tools.base import PlainTool, expect
 from runtime.tools.children import AwaitChild, SpawnChild
-from runtime.tools.http import refuse_unless_done, send
+from runtime.tools.http import refuse_unless_done, says_not_executed, send
 
 Script = list[list[tuple[str, str, str]]]
 UNKNOWN = "nothing_of_that_name"
@@ -61,7 +61,8 @@ class OracleTool(PlainTool):
             "arguments": canonical(told.model_dump(mode="json")).decode(),
         }
         answer = send(context, "POST", "/do", body=canonical(asked))
-        refuse_unless_done(answer, reading=self.effect_class == EffectClass.READ_ONLY)
+        reading = self.effect_class == EffectClass.READ_ONLY
+        refuse_unless_done(answer, reading=reading, not_done=says_not_executed)
         done = answer.object()
         return ToolOutcome({"ref": str(done["ref"])}, external_ref=str(done["ref"]), target="oracle")
 

@@ -174,7 +174,7 @@ class OracleHandler(BaseHTTPRequestHandler):
         behaviour = asked["behaviour"] if first else "ok"
         if behaviour == "busy":
             self.server.let_go(about["key"])
-            self._answer(503, {"reason": "Busy. Nothing was done."})
+            self._answer(503, {"reason": "Busy. Nothing was done.", "executed": False})
             return
         if behaviour == "slow":
             threading.Event().wait(SLOW_SECONDS)

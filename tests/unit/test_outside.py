@@ -65,7 +65,8 @@ def test_look_up_by_key_is_there_only_when_switched_on(world: OutsideWorld) -> N
 @pytest.mark.parametrize(("mode", "status"), [("refuse", 403), ("busy", 503)])
 def test_refusing_and_being_busy_execute_nothing(world: OutsideWorld, mode: str, status: int) -> None:
     world.control(mode=mode)
-    assert post(world, "k1").status_code == status
+    answer = post(world, "k1")
+    assert (answer.status_code, answer.json()["executed"]) == (status, False)
     assert world.executions("k1") == 0
 
 
@@ -76,6 +77,16 @@ def test_dropping_the_connection_after_executing_or_not(
     world.control(mode="drop", execute=execute)
     with pytest.raises(httpx.RemoteProtocolError):
         post(world, "k1")
+    assert world.executions("k1") == executions
+
+
+@pytest.mark.parametrize(("execute", "executions"), [(True, 1), (False, 0)])
+def test_a_503_from_in_between_says_nothing_of_what_was_executed(
+    world: OutsideWorld, execute: bool, executions: int
+) -> None:
+    world.control(mode="gateway", execute=execute)
+    answer = post(world, "k1")
+    assert answer.status_code == 503 and "executed" not in answer.text
     assert world.executions("k1") == executions
 
 

@@ -185,6 +185,8 @@ def test_nothing_is_published_before_the_first_draft() -> None:
         ({"mode": "hang", "hang_seconds": 600}, ToolUnknown, 1),
         ({"mode": "refuse"}, ToolFailed, 0),
         ({"mode": "busy"}, ToolRetryable, 0),
+        ({"mode": "gateway"}, ToolUnknown, 1),
+        ({"mode": "gateway", "execute": False}, ToolUnknown, 0),
     ],
 )
 def test_what_an_answer_proves(
