@@ -116,9 +116,25 @@ def repeat_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBas
 
 @page
 def replay_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
-    """GET /runs/<id>/replay/: step through what the run stored. Nothing is asked; that it was looked at is audited."""
+    """GET /runs/<id>/replay/: step through what the run stored, `?step=` by step, or all of it with `?step=all`.
+
+    Nothing is asked; that it was looked at is audited.
+    """
     run = access_run(actor=actor, id=id)
-    context = {"run": run, "replay": run_replay(actor=actor, run_id=id)}
+    steps = run_replay(actor=actor, run_id=id).steps
+    asked = request.GET.get("step", "")
+    last = len(steps)
+    at = min(last, max(1, int(asked))) if asked.isascii() and asked.isdigit() and len(asked) < 10 else min(1, last)
+    context = {
+        "run": run,
+        "steps": list(enumerate(steps, 1)),
+        "shown": steps if asked == "all" else steps[at - 1 : at] if at else (),
+        "at": 0 if asked == "all" else at,
+        "last": last,
+        "broken": [number for number, step in enumerate(steps, 1) if not step.intact],
+        "before": at - 1 if asked != "all" and at > 1 else 0,
+        "after": at + 1 if asked != "all" and 0 < at < last else 0,
+    }
     return respond(request, actor, "pages/run/replay.html", context)
 
 

@@ -152,3 +152,27 @@ def test_nobody_else_sees_them(outsider: Member, ann: Member) -> None:
     assert outsider.client.get(f"/runs/{run.id}/checkpoints/").status_code == 404
     assert ann.client.get(url(run, 999)).status_code == 404
     assert ann.client.get(url(run, 10**30)).status_code == 404
+
+
+def test_any_two_revisions_are_compared_side_by_side_or_inline(ann: Member) -> None:
+    run = ready()
+    here = head(run)
+    html = ann.get(url(run, here, "?against=2&to=4&view=inline"))
+    said = words(html)
+    assert "2 and 4" in said and "Revision 2" in said and "Revision 4" in said
+    assert "diff--inline" in html and "the same byte for byte" in said
+    assert "diff--inline" not in ann.get(url(run, here, "?against=2&to=4"))
+    assert "This run has no revisions 2 and 999." in words(ann.get(url(run, here, "?against=2&to=999")))
+    assert "A revision is the same as itself." in words(ann.get(url(run, here, "?against=3&to=3")))
+    for bad in ("?against=x&to=y", "?to=-1", "?against=99999999999&to=1", "?view=%00"):
+        assert ann.client.get(url(run, here, bad)).status_code == 200
+
+
+def test_the_page_says_what_changed_the_size(ann: Member) -> None:
+    run = ready()
+    here = head(run)
+    said = words(ann.get(url(run, here)))
+    sizes = dict(Checkpoint.objects.filter(run_id=run.id).values_list("revision", "body_bytes"))
+    grown = sizes[here] - sizes[here - 1]
+    assert f"{grown:+,} on {here - 1}" in said
+    assert "What changed its size" in said

@@ -13,7 +13,7 @@ from console.pages.tree import NODES, tree_of
 from runs.models import ControlRequest, Run
 from tests.pages import story
 from tests.pages.conftest import Member
-from tests.pages.driven import HOSTILE, assert_inert, words
+from tests.pages.driven import HOSTILE, assert_inert, told, words
 from tests.written import made
 
 QUERIES = 12
@@ -141,3 +141,23 @@ def test_two_hundred_runs_each_a_fork_of_the_one_before_are_a_tree(
         html = mo.get(f"/runs/{run.id}/lineage/")
     assert html.count("data-node ") == NODES
     assert "There are more; the oldest 200 are shown." in words(html)
+
+
+def test_a_replay_is_stepped_through_one_at_a_time(ann: Member) -> None:
+    run = told("published")
+    first, second = (ann.get(f"/runs/{run.id}/replay/{query}") for query in ("", "?step=2"))
+    assert "Step 1 of" in words(first) and "Step 2 of" in words(second)
+    assert 'data-key="l"' in first and 'data-key="h"' not in first
+    assert 'href="?step=1" data-key="h"' in second and 'href="?step=3" data-key="l"' in second
+    whole = ann.get(f"/runs/{run.id}/replay/?step=all")
+    assert whole.count('<section class="sect">') > 5 > first.count('<section class="sect">')
+    last = words(ann.get(f"/runs/{run.id}/replay/?step=99999"))
+    assert "Step 1 of" not in last
+    for bad in ("?step=x", "?step=-3", "?step=%00", "?step=0"):
+        assert "Step 1 of" in words(ann.get(f"/runs/{run.id}/replay/{bad}"))
+
+
+def test_a_fork_says_how_many_calls_it_keeps_reuses_and_repeats(ann: Member) -> None:
+    run = told("published")
+    said = words(ann.get(f"/runs/{run.id}/checkpoints/4/fork/"))
+    assert "How many" in said and "Kept: its stored result is what the new run begins with" in said

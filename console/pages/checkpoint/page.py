@@ -42,7 +42,9 @@ def checkpoint_list(request: HttpRequest, actor: Actor, id: UUID) -> HttpRespons
 
 @page
 def checkpoint_page(request: HttpRequest, actor: Actor, id: UUID, revision: int) -> HttpResponseBase:
-    """One revision; `?against=` compares it with another one, by default with its parent."""
+    """One revision. `?against=` and `?to=` compare any two, by default this one with its parent; `?view=inline` shows
+    what differs under each other.
+    """
     run = access_run(actor=actor, id=id)
     saved = access_checkpoint(actor=actor, run_id=id, revision=revision)
     shown = Revision(run, saved)
@@ -55,8 +57,10 @@ def checkpoint_page(request: HttpRequest, actor: Actor, id: UUID, revision: int)
     }
     if not panel_asked(request, PANELS):
         against = _number(request.GET.get("against", "")) or revision - 1
-        context["against"] = against
-        context["comparison"] = compared(id, saved, against) if against else None
+        to = _number(request.GET.get("to", "")) or revision
+        right = saved if to == revision else Checkpoint.objects.filter(run=run, revision=to).first()
+        context |= {"against": against, "to": to, "inline": request.GET.get("view") == "inline"}
+        context["comparison"] = compared(id, right, against) if right and against else None
     return respond(request, actor, "pages/checkpoint/page.html", context, PANELS)
 
 

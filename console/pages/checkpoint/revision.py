@@ -1,6 +1,6 @@
 """One stored revision, read again and checked: its digest, its link to the parent, the results that it rests on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from checkpoints.states import ENDED_PHASE, ObligationStatus, Phase
 from console.pages.diff import Difference, difference, json_pieces
 from console.pages.resting import RestingFact, resting_facts
 from receipts.models import ToolCall
+from runs.canonical import canonical
 from runs.models import Run, RunTransition
 
 NEXT = {
@@ -164,6 +165,29 @@ class Revision:
 
 
 @dataclass(frozen=True)
+class PartSize:
+    """The bytes of one part of the body in both revisions; 0 where it is not there."""
+
+    name: str
+    before: int
+    after: int
+
+    @property
+    def grown(self) -> int:
+        return self.after - self.before
+
+
+def part_sizes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[PartSize, ...]:
+    """What made a body larger or smaller: the parts whose size differs, the largest change first."""
+    parts = [PartSize(name, _size(before, name), _size(after, name)) for name in {**before, **after}]
+    return tuple(sorted((part for part in parts if part.grown), key=lambda part: -abs(part.grown)))
+
+
+def _size(body: Mapping[str, Any], name: str) -> int:
+    return len(canonical(body[name])) if name in body else 0
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Two revisions side by side; `unreadable` says why they can't be compared."""
 
@@ -171,6 +195,12 @@ class Comparison:
     newer: Checkpoint
     difference: Difference | None
     unreadable: str = ""
+    sizes: tuple["PartSize", ...] = ()
+
+    @property
+    def grown(self) -> int:
+        """How many bytes the newer body has more than the older one."""
+        return self.newer.body_bytes - self.older.body_bytes
 
     @property
     def purged(self) -> bool:
@@ -187,7 +217,8 @@ def compared(run_id: UUID, one: Checkpoint, against: int) -> Comparison | None:
         before, after = _body(older), _body(newer)
     except Unreadable as error:
         return Comparison(older, newer, None, str(error))
-    return Comparison(older, newer, difference(json_pieces(before), json_pieces(after)))
+    found = difference(json_pieces(before), json_pieces(after))
+    return Comparison(older, newer, found, sizes=part_sizes(before, after))
 
 
 def _body(saved: Checkpoint) -> dict[str, Any]:

@@ -242,7 +242,7 @@ def next_steps(rows: RunRows) -> list[SafeString | str]:
     if run.due_at:
         steps.append(format_html("The next try is due {}.", when(run.due_at)))
     steps += [_outcomes(wait) for wait in rows.waits if can_decide(wait.status)]
-    if head and run.status != RunStatus.WAITING:
+    if head and run.status not in (RunStatus.WAITING, RunStatus.HELD):
         steps.append(NEXT[Phase(head.phase)])
     return steps
 
