@@ -29,7 +29,7 @@ from approvals.statements import (
     TOOLS_ASKED_ABOUT,
     UNDER_ANOTHER_POLICY,
 )
-from approvals.states import LIVE_WAIT, WaitStatus, Whose
+from approvals.states import LIVE_WAIT, AnswerKind, WaitStatus, Whose
 from receipts.models import ToolCall
 from runs.canonical import digest, parse
 
@@ -57,6 +57,12 @@ def decision_of(wait: Wait) -> Decision | None:
 def answer_of(wait_id: UUID) -> Answer | None:
     """What was answered to a question, or None."""
     return Answer.objects.filter(wait_id=wait_id).first()
+
+
+def is_answered_by_file(call_ids: Collection[UUID], sha256: str) -> bool:
+    """Whether one of these calls is a question that was answered with the file of this digest."""
+    files = Answer.objects.filter(kind=AnswerKind.FILE, file_sha256=sha256, wait__status=WaitStatus.CONSUMED)
+    return files.filter(wait__tool_call__in=call_ids).exists()
 
 
 def answer_value(answer: Answer) -> Any:

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.conf import settings
 
 from approvals.policies import BUILT_IN, Policy
+from approvals.selectors import is_answered_by_file
 from checkpoints.envelope import Contract, ResultRef, Snapshot
 from checkpoints.selectors import Position
 from checkpoints.services import prepare, proved
@@ -17,10 +18,20 @@ from checkpoints.statements import Candidate, Prepared
 from checkpoints.states import Phase, Trigger
 from receipts.selectors import RunKeys
 from runs.errors import LeaseLost
-from runs.selectors import last_message, memory_texts
+from runs.selectors import artifact_bytes, last_message, memory_texts
 from runs.states import Holding
 from runs.trace import Attribute, Place, trace
-from runtime.contracts import AgentSpec, Arguments, Gateway, Price, PriorResult, Tool, ToolContext, ToolRetryable
+from runtime.contracts import (
+    AgentSpec,
+    Arguments,
+    Gateway,
+    Price,
+    PriorResult,
+    Tool,
+    ToolContext,
+    ToolFailed,
+    ToolRetryable,
+)
 from runtime.conversation import Conversation, history_of, rebuild
 from runtime.descent import child_report
 from runtime.heartbeat import Heartbeat
@@ -220,7 +231,14 @@ class Session:
             child=lambda child_id: child_report(self.run, child_id),
             recall=lambda subject: memory_texts(tenant_id=self.holding.tenant_id, subject=subject),
             about_to_send=self._about_to_send,
+            answered=self._answered,
         )
+
+    def _answered(self, sha256: str) -> bytes:
+        """A file that was given as an answer which this run rests on. Raises ToolFailed for any other, and BodyChanged."""
+        if not is_answered_by_file([result.call_id for result in self.results], sha256):
+            raise ToolFailed(f"Nobody has given a file with the digest {sha256[:64]} as an answer here.")
+        return artifact_bytes(tenant_id=self.holding.tenant_id, sha256=sha256)
 
     def _about_to_send(self) -> None:
         try:

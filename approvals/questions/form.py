@@ -212,7 +212,7 @@ class _Schema(BaseModel):
 
 @dataclass(frozen=True)
 class Form:
-    """The fields of a form in their order, by name, and which of them have to be answered."""
+    """The fields of a form in the order in which they are shown, by name, and which of them have to be answered."""
 
     title: str
     description: str
@@ -225,7 +225,8 @@ class Form:
             self._answers.model_validate_json(json.dumps(dict(said)))
         except ValidationError as error:
             found = error.errors(include_url=False)
-            return [FieldFault(_named(one["loc"]), _OF_ANSWER.get(one["type"]) or _said(one)) for one in found]
+            faults = {_named(one["loc"]): _OF_ANSWER.get(one["type"]) or _said(one) for one in reversed(found)}
+            return [FieldFault(field, why) for field, why in reversed(faults.items())]
         return []
 
     @cached_property
@@ -238,12 +239,14 @@ class Form:
 
 
 def form_of(schema: Any) -> Form:
-    """The form that a JSON schema describes. Raises FormFault, naming the place of the first thing that can't be used."""
+    """The form that a JSON schema describes: what is required stands first, in its order, the rest by name. Raises FormFault, naming the place of the first thing that can't be used."""
     read = _read(_Schema, schema, "form")
-    fields = {name: _field(name, spec) for name, spec in read.properties.items()}
-    unknown = sorted(set(read.required) - fields.keys())
+    unknown = sorted(set(read.required) - read.properties.keys())
     if unknown:
         raise FormFault("form.required", f"there is no property {unknown[0]}")
+    # Canonical JSON keeps the order of a list, and sorts the names of an object.
+    ordered = dict.fromkeys([*read.required, *sorted(read.properties)])
+    fields = {name: _field(name, read.properties[name]) for name in ordered}
     return Form(read.title, read.description, fields, frozenset(read.required))
 
 

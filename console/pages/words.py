@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from approvals.states import DecisionVerdict
 from checkpoints.states import Phase, Trigger
 from console.pages import signs
 from receipts.states import AttemptOutcome, Closing, EvidenceSource, Verdict
@@ -39,6 +40,13 @@ OUTCOME: Mapping[str | None, str] = {
     AttemptOutcome.ERROR_REFUSED: "answered: not for us",
     AttemptOutcome.CONTEXT_OVERFLOW: "answered: the request is too long",
     AttemptOutcome.NO_RESPONSE: "no answer",
+}
+
+SAID: Mapping[str, str] = {
+    DecisionVerdict.APPROVE: "approved",
+    DecisionVerdict.REJECT: "rejected",
+    DecisionVerdict.ANSWER: "answered",
+    DecisionVerdict.DECLINE: "declined to answer",
 }
 
 VERDICT: Mapping[str, str] = {
@@ -100,7 +108,7 @@ CAUSE: Mapping[str, str] = {
     "PAUSED": "Held: a person has paused it",
     "RESUMED": "Resumed by {who}",
     "REFUSED_OFTEN": "Failed: the model went on proposing what is refused",
-    "WAIT_OPENED": "Waiting for a decision",
+    "WAIT_OPENED": "Waiting for a person",
     "STILL_WAITING": "Waiting again: a decision is still missing",
     "WAIT_EXPIRED": "Queued: nobody decided in time",
     "DECISION": "Queued by a decision",

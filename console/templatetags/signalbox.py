@@ -206,6 +206,12 @@ def happened(verdict: str) -> str:
 
 
 @register.filter
+def decided_words(verdict: str) -> str:
+    """What was decided, in words."""
+    return words.SAID[verdict]
+
+
+@register.filter
 def source_words(source: str) -> str:
     """Where evidence comes from, in words."""
     return words.SOURCE[source]

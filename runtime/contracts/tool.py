@@ -171,6 +171,10 @@ def _no_child(run_id: UUID) -> ChildReport | None:
     return None
 
 
+def _no_file(sha256: str) -> bytes:
+    raise ToolFailed(f"Nobody has given a file with the digest {sha256[:64]} as an answer here.")
+
+
 def _anything_may_go() -> None:
     return None
 
@@ -179,7 +183,8 @@ def _anything_may_go() -> None:
 class ToolContext:
     """What a tool may read: the run's inputs (name to bytes), earlier results in order, its key, and its time limit.
 
-    `recall` gives what long-term memory holds about a subject, `child` where a child run of the lineage stands, and `secret`
+    `answered` gives a file that a person has given as an answer, by the digest that a result among `results` names; `recall`
+    what long-term memory holds about a subject, `child` where a child run of the lineage stands, and `secret`
     the secret that the arguments name: for this try only, to be sent and nothing else. A tool that speaks to the outside calls
     `about_to_send` when it has a connection and nothing of its request has left: it raises ToolRetryable where this worker may
     have lost the run while it got there.
@@ -197,6 +202,7 @@ class ToolContext:
     child: Callable[[UUID], ChildReport | None] = _no_child
     secret: Callable[[SecretRef], str] = _no_secret
     about_to_send: Callable[[], None] = _anything_may_go
+    answered: Callable[[str], bytes] = _no_file
 
     def latest(self, tool: str) -> PriorResult | None:
         """The newest successful result of a tool, or None."""

@@ -1,6 +1,7 @@
 """Questions to people: the run waits, the first answer is the result, and where nobody answers the model is told so."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -12,12 +13,18 @@ from accounts.errors import NotFound, Refused
 from accounts.models import AuditEvent
 from approvals.models import Answer, Decision, Vote, Wait
 from approvals.services import (
+    FILE_BYTES,
     Declined,
+    Delegated,
+    DelegationWanted,
+    FileGiven,
+    FormGiven,
     Given,
     Looked,
     QuestionAnswered,
     Seen,
     TextGiven,
+    delegation_give,
     question_answer,
     wait_assign,
     wait_claim,
@@ -26,13 +33,15 @@ from approvals.services import (
     wait_remind,
 )
 from receipts.models import Result, ToolCall
-from runs.models import Wakeup
+from runs.canonical import digest
+from runs.models import Artifact, Wakeup
+from runtime.contracts import ToolContext, ToolFailed, ToolOutcome
 from runtime.loop import drive
 from runtime.policy import IN_FORCE
 from runtime.services import Written as AmendmentWritten
 from runtime.services import call_amend, run_pause
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls
+from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import (
     At,
     Engine,
@@ -470,3 +479,88 @@ def test_an_answer_that_was_changed_in_the_store_is_not_given_to_the_model(engin
 def _take_over(run_id: UUID) -> None:
     expire_lease(run_id)
     drive(run_id)
+
+
+# ── forms and files ──────────────────────────────────────────────────────────
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "which": {"type": "string", "enum": ["first", "second"]},
+        "weight": {"type": "number", "minimum": 0, "maximum": 100},
+        "why": {"type": "string", "default": "as before"},
+    },
+    "required": ["which"],
+}
+
+
+def test_a_form_is_answered_by_its_fields_and_nothing_is_filled_in(engine: Engine) -> None:
+    wait = open_wait(engine.run(calls(asked(answer="form", form=FORM))))
+    wrong = answered(engine, wait, FormGiven({"weight": 101, "more": 1}))
+    assert (wrong.code, set(wrong.facts["fields"])) == ("INVALID_ANSWER", {"which", "weight", "more"})
+    assert answered(engine, wait, "the first").facts["fields"].keys() == {"answer"}
+    secret = FormGiven({"which": "first", "why": "AKIAIOSFODNN7EXAMPLE"})
+    assert answered(engine, wait, secret).facts["fields"].keys() == {"why"}
+    assert isinstance(answered(engine, wait, FormGiven({"which": "second", "weight": 2.5})), QuestionAnswered)
+    drive(wait.run_id)
+    assert told(2)[0]["value"]["answer"] == {"which": "second", "weight": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("proposed", "why"),
+    [
+        ({"answer": "form"}, "form: it is given with answer form"),
+        ({"form": FORM}, "form: it is given with answer form"),
+        ({"answer": "form", "form": {"type": "object"}}, "form.properties: it is needed"),
+        ({"answer": "form", "form": FORM | {"anyOf": []}}, "form.anyOf: this keyword is not supported"),
+        ({"answer": "speech"}, "answer"),
+        ({"question": "Is AKIAIOSFODNN7EXAMPLE right?"}, "Ask without it"),
+    ],
+)
+def test_a_question_that_people_can_not_be_shown_is_refused_to_the_model(
+    engine: Engine, proposed: dict[str, Any], why: str
+) -> None:
+    run_id = engine.run(calls(asked(**proposed)))
+    assert not Wait.objects.filter(run_id=run_id).exists()
+    assert why in told(2)[0]["value"]["error"]
+
+
+def test_a_file_is_kept_encrypted_by_digest_and_read_by_a_tool_that_is_told_of_it(engine: Engine) -> None:
+    wait = open_wait(engine.run(calls(asked(answer="file"))))
+    for given, why in (
+        (FileGiven("", b"x"), "no name"),
+        (FileGiven("a.csv", b""), "not empty"),
+        (FileGiven("a.csv", b"x" * (FILE_BYTES + 1)), "at most"),
+    ):
+        refused = answered(engine, wait, given)
+        assert refused.facts["fields"].keys() == {"file"} and why in refused.sentence
+    data = b"line,meaning\n1,cash\n"
+    assert isinstance(answered(engine, wait, FileGiven("lines.csv", data)), QuestionAnswered)
+    sha256 = digest(data)
+    stored = Artifact.objects.get(sha256=sha256)
+    assert data not in bytes(stored.body)
+    read: dict[str, object] = {}
+
+    def reads(context: ToolContext) -> ToolOutcome:
+        read["told"] = context.results[-1].value["answer"]
+        read["data"] = context.answered(sha256)
+        with pytest.raises(ToolFailed):
+            context.answered("0" * 64)
+        return went_well("r")
+
+    SCRIPT.do("r", reads)
+    SCRIPT.tell(calls(asked(answer="file")), calls(("look", "r")))
+    drive(wait.run_id)
+    assert read == {"told": {"filename": "lines.csv", "sha256": sha256, "size": len(data)}, "data": data}
+    assert run_now(wait.run_id).status == "COMPLETED"
+
+
+def test_a_person_may_answer_for_somebody_who_has_them_decide(engine: Engine, question: Wait) -> None:
+    otto, ann = engine.person("otto"), engine.person("ann")
+    until = datetime.now(tz=UTC) + timedelta(hours=1)
+    given = delegation_give(actor=ann, wanted=DelegationWanted(taker=otto.name, ends_at=until, reason="away"))
+    assert isinstance(given, Delegated), given
+    assert isinstance(answered(engine, question, "for ann", by="otto"), QuestionAnswered)
+    vote = Vote.objects.get(wait=question)
+    assert (vote.actor, vote.voice, vote.verdict) == (otto.label, ann.label, "ANSWER")
+    assert AuditEvent.objects.get(action="wait.answer").detail["in_place_of"] == ann.label

@@ -69,6 +69,21 @@ def test_an_answer_is_shown_as_the_word_of_its_person(ann: Member, run: Driven) 
     assert "ALREADY_ANSWERED" in ann.post(url(wait), **form(wait, **fields)).html
 
 
+def test_the_other_pages_of_a_run_say_question_and_answered_never_approval_or_rejected(
+    ann: Member, run: Driven
+) -> None:
+    asked = words(ann.get(f"/runs/{run.id}/"))
+    assert "Question asked by ask_person/question" in asked and "Open the question" in asked
+    assert "Questions" in words(ann.get("/"))
+    ann.post(url(run.wait), **form(run.wait, **{"f-meaning": "some of both"}))
+    wait = run.wait
+    run.go_on()
+    told = [words(ann.get(path)) for path in (f"/runs/{run.id}/", f"/runs/{run.id}/stop/", f"/runs/{run.id}/handover/")]
+    assert all("ann.moreau answered" in html for html in told)
+    assert "ann.moreau answered" in words(ann.get(f"/calls/{wait.tool_call_id}/"))
+    assert not any("ann.moreau rejected" in html for html in told)
+
+
 def test_to_decline_needs_a_reason_and_is_said(ann: Member, run: Driven) -> None:
     refused = ann.post(url(run.wait), **form(run.wait, verdict="DECLINE", reason=" "))
     assert (refused.status, "needs a reason in words" in refused.html) == (400, True)

@@ -160,7 +160,7 @@ def said_by_people(rows: RunRows, told: Told) -> list[Said]:
 
 def _votes(told: Told) -> Iterator[Said]:
     for vote in told.votes[:SAID]:
-        did = "approved" if vote.verdict == "APPROVE" else "rejected"
+        did = words.SAID[vote.verdict]
         what = f"{did} {vote.wait.tool_call.step_name}" + (", and took it back" if vote.withdrawn_at else "")
         reason = vote.withdrawal_reason or vote.reason
         yield Said(vote.at, vote.actor, what, reason, reverse("wait", args=[vote.wait_id]))
@@ -198,7 +198,7 @@ def _let_go(rows: RunRows, told: Told, url: str) -> Iterator[Said]:
 def watchers_of(told: Told) -> list[Watcher]:
     """The people who were shown the run's waits, voted, or acted on the run itself, the latest first."""
     seen = [(look.actor, look.at, "was shown a wait") for look in told.looks]
-    seen += [(vote.actor, vote.at, "approved" if vote.verdict == "APPROVE" else "rejected") for vote in told.votes]
+    seen += [(vote.actor, vote.at, words.SAID[vote.verdict]) for vote in told.votes]
     seen += [(act.actor, act.at, ACTS.get(act.action, act.action)) for act in told.acts]
     return sorted(_by_person(seen), key=lambda one: one.last, reverse=True)
 

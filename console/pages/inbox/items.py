@@ -159,11 +159,19 @@ def inbox_groups(actor: Actor, now: datetime, kind: str = "", whose: Whose = Who
         Group("Said otherwise", "evidence against what was accepted", flags),
         Group("Outcome unknown", "may have happened, will not repeat", unknown),
         Group("High risk", "look at these first", grave),
-        Group("Due within 30 minutes", "time left, then rejected", soon),
+        Group("Due within 30 minutes", "time left, then closed", soon),
         Group("Held runs", "no deadline, nothing moves", held),
-        Group("Later" if flags or unknown or grave or soon or held else "Approvals", "time left, then rejected", later),
+        Group(_rest(later, first=not (flags or unknown or grave or soon or held)), "time left, then closed", later),
     ]
     return [group for group in groups if group.items]
+
+
+def _rest(items: list[Item], *, first: bool) -> str:
+    """The title of what has time, by whether something stands before it."""
+    if not first:
+        return "Later"
+    kinds = {item.kind for item in items}
+    return {frozenset({"approvals"}): "Approvals", frozenset({"questions"}): "Questions"}.get(frozenset(kinds), "Open")
 
 
 _KIND_OF = {"approvals": WaitKind.APPROVAL, "questions": WaitKind.QUESTION}

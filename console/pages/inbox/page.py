@@ -17,7 +17,7 @@ from console.pages.inbox.filter import KINDS, WHOSE, Filter, filter_of
 from console.pages.inbox.items import Counts, inbox_counts, inbox_groups
 from console.pages.room import page, respond
 from console.pages.stored import stored_arguments
-from console.pages.titles import call_question, call_title, publications_of, question_titles
+from console.pages.titles import call_question, call_title, publications_of
 from receipts.models import Attempt, ToolCall
 from receipts.selectors import access_call, access_contradiction
 from runs.selectors import access_run, database_now
@@ -107,7 +107,8 @@ def _wait_preview(actor: Actor, id: UUID) -> Preview:
     may = can_decide(wait.status) and actor.may(Permission.DECIDE)
     odd = [row for row in rows or [] if row.odd]
     if wait.kind == WaitKind.QUESTION:
-        title = question_titles([wait]).get(wait.tool_call_id) or wait.tool_call.step_name
+        stored = stored_arguments(wait.tool_call)
+        title = stored.value["question"] if stored is not None and stored.intact else wait.tool_call.step_name
         return Preview("question", title, wait, wait.run, rows, odd, [], reverse("wait", args=[id]), may)
     title = call_title(wait.tool_call, publications_of([wait.tool_call_id]).get(wait.tool_call_id))
     return Preview("wait", title, wait, wait.run, rows, odd, [], reverse("wait", args=[id]), may)

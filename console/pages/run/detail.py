@@ -110,7 +110,8 @@ def _wait(wait: Wait, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, 
         ("Reason", exact(decision.reason) if decision else ""),
         ("Closed because", exact(wait.status_reason, "line") if wait.status_reason else ""),
     ]
-    word = "Open the decision" if wait.status == "OPEN" else "Open the wait"
+    asks = wait.kind == "QUESTION"
+    word = "Open the question" if asks else "Open the decision" if wait.status == "OPEN" else "Open the wait"
     return state_chip("wait", wait.status), facts, reverse("wait", args=[wait.id]), word
 
 

@@ -107,13 +107,16 @@ CLOSED = {
 
 
 def wait_event(wait: Wait) -> Event:
-    """An approval that was asked for, until it was closed."""
+    """An approval or an answer that was asked for, until it was closed."""
+    asks = wait.kind == "QUESTION"
     return Event(
         key=f"wait:{wait.id}",
         at=wait.opened_at,
         kind="Wait",
-        what=f"Approval asked for {wait.tool_call.step_name}",
-        short="approval asked",
+        what=f"Question asked by {wait.tool_call.step_name}"
+        if asks
+        else f"Approval asked for {wait.tool_call.step_name}",
+        short="question asked" if asks else "approval asked",
         subject=wait,
         lamp="caution",
         icon="caution",
@@ -127,8 +130,8 @@ def wait_event(wait: Wait) -> Event:
 def decision_event(wait: Wait) -> Event:
     """What was decided of a wait that has a decision."""
     decision = wait.decision
-    approved = decision.verdict == "APPROVE"
-    said = f"{decision.actor.removeprefix('person:')} {'approved' if approved else 'rejected'}"
+    well = decision.verdict in ("APPROVE", "ANSWER")
+    said = f"{decision.actor.removeprefix('person:')} {words.SAID[decision.verdict]}"
     return Event(
         key=f"decision:{wait.id}",
         at=decision.at,
@@ -136,8 +139,8 @@ def decision_event(wait: Wait) -> Event:
         what=f"{said} {wait.tool_call.step_name}",
         short=said,
         subject=wait,
-        lamp="clear" if approved else "stop",
-        icon="clear" if approved else "rejected",
+        lamp="clear" if well else "stop",
+        icon="clear" if well else "rejected",
         revision=wait.checkpoint_revision,
     )
 
@@ -145,6 +148,8 @@ def decision_event(wait: Wait) -> Event:
 def closed_event(wait: Wait) -> Event:
     """The end of a wait that nobody's decision closed."""
     said, icon = CLOSED[wait.status]
+    if wait.kind == "QUESTION" and wait.status == "EXPIRED":
+        said = "Nobody answered in time"
     return Event(
         key=f"closed:{wait.id}",
         at=wait.closed_at or wait.opened_at,

@@ -10,7 +10,7 @@ from django.http.response import HttpResponseBase
 from django.urls import reverse
 
 from accounts.states import Actor, Permission
-from approvals.states import can_decide
+from approvals.states import WaitKind, can_decide
 from checkpoints.models import Commitment, Intent
 from checkpoints.states import ObligationStatus
 from console.pages.amounts import budget_lines
@@ -154,8 +154,14 @@ def _ways_on(actor: Actor, rows: RunRows) -> list[tuple[str, str]]:
     """
     run = rows.run
     if run.status == RunStatus.WAITING:
-        waits = [wait.id for wait in rows.waits if can_decide(wait.status)]
-        return [(reverse("wait", args=[id]), "Open the decision") for id in waits[:1]]
+        waits = [wait for wait in rows.waits if can_decide(wait.status)]
+        return [
+            (
+                reverse("wait", args=[wait.id]),
+                "Open the question" if wait.kind == WaitKind.QUESTION else "Open the decision",
+            )
+            for wait in waits[:1]
+        ]
     if run.ended_at or run.hold_reason == HoldReason.UNCERTAIN_CALL:
         holder = None if rows.unknown else lineage_holder(run)
         if holder is not None:

@@ -14,7 +14,7 @@ from approvals.models import Decision
 from checkpoints.models import Head, Obligation
 from checkpoints.selectors import head_of
 from checkpoints.states import ObligationStatus
-from console.pages import signs
+from console.pages import signs, words
 from console.pages.amounts import amount
 from console.templatetags.signalbox import exact, person
 from receipts.models import Attempt, Publication, ToolCall
@@ -89,7 +89,7 @@ class Forecast:
     def _decided(self) -> Iterator[Item]:
         decisions = Decision.objects.filter(wait__run=self.run).select_related("wait__tool_call").order_by("at")
         for one in decisions.defer("wait__tool_call__args")[:SHOWN]:
-            said = "approved" if one.verdict == "APPROVE" else "rejected"
+            said = words.SAID[one.verdict]
             step = exact(one.wait.tool_call.step_name, "line")
             why = format_html("{} {} it; kept as evidence", person(one.actor), said)
             yield Item("neutral", "person", format_html("A decision on {}", step), why)
