@@ -6,6 +6,7 @@ import pytest
 from django.test import override_settings
 
 from accounts.models import Notice
+from runs.selectors import runs_untaken
 from runtime.services import EndpointAdded, EndpointRequest, endpoint_add, endpoint_drop
 from tests.receiver import Receiver, receiver
 from tests.scenarios.world import World
@@ -14,9 +15,10 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.process
 
 
-def added(world: World, hook: Receiver) -> EndpointAdded:
+def added(world: World, hook: Receiver, *hears: str) -> EndpointAdded:
     with override_settings(NOTICE_NETWORKS=[ip_network("127.0.0.1/32")]):
-        wanted = EndpointRequest("WEBHOOK", "desk", hook.url, frozenset({"OPENED", "DECIDED"}), whole_tenant=True)
+        heard = frozenset(hears or ("OPENED", "DECIDED"))
+        wanted = EndpointRequest("WEBHOOK", "desk", hook.url, heard, whole_tenant=True)
         outcome = endpoint_add(actor=world.person(), wanted=wanted)
     assert isinstance(outcome, EndpointAdded), outcome
     return outcome
@@ -45,3 +47,26 @@ def test_a_run_is_approved_and_done_while_an_endpoint_does_not_answer(
         assert hook.bodies[1]["subject_id"] == str(wait.id)
         teller.stop()
         endpoint_drop(actor=world.person(), endpoint_id=endpoint.endpoint_id)
+
+
+def test_where_no_worker_takes_runs_that_of_the_notices_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is missing can't tell of themselves: the queue of notices has a worker of its own, which looks as well."""
+    monkeypatch.setitem(world.stack.environment, "SIGNALBOX_NOTICE_NETWORKS", '["127.0.0.1/32"]')
+    monkeypatch.setitem(world.stack.environment, "SIGNALBOX_NOTICE_STUCK_SECONDS", "0.2")
+    world.stop_beat()
+    while world.workers:
+        world.kill_worker(0)
+    with receiver() as hook:
+        teller = world.stack.start_worker("notices", queue="notices")
+        endpoint = added(world, hook, "STUCK")
+        run_id = world.start_run()
+        wait_until(lambda: runs_untaken(0.2), "the run has waited for longer than that")
+        world.send("runtime.stuck", queue="notices")
+        wait_until(Notice.objects.filter(kind="STUCK", subject="tenant").exists, "it is written")
+        world.send("runtime.notices", queue="notices")
+        wait_until(lambda: hook.bodies, "it is told")
+        assert "queued" in hook.bodies[0]["text"] and "no worker takes them" in hook.bodies[0]["text"]
+        teller.stop()
+        endpoint_drop(actor=world.person(), endpoint_id=endpoint.endpoint_id)
+    world.start_processes()
+    world.finish(run_id)

@@ -253,6 +253,11 @@ class World:
             for _ in range(times):
                 current_app.send_task(LOOK_TASK, args=[str(run_id)], connection=broker)
 
+    def send(self, task: str, *, queue: str) -> None:
+        """Have a task done now, as the clock does at its time."""
+        with self._broker() as broker:
+            current_app.send_task(task, queue=queue, connection=broker)
+
     def _broker(self) -> Connection:
         """A fresh connection: the ones that this process keeps may be to a broker that a test has killed."""
         fresh: Connection = current_app.connection_for_write()
