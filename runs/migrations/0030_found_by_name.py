@@ -21,4 +21,5 @@ class Migration(migrations.Migration):
             "CREATE INDEX thread_key_start ON runs_thread (tenant_id, key text_pattern_ops)",
             "DROP INDEX thread_key_start",
         ),
+        migrations.RunSQL("ANALYZE runs_run", migrations.RunSQL.noop),  # so that the server knows how rare a part of a title is
     ]
