@@ -1,14 +1,15 @@
 """What needs a person, as ranked items: contradictions, calls of unknown outcome, open waits, held runs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Exists, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery
+from django.utils import timezone
 
 from accounts.states import Actor, Permission
-from approvals.models import Wait
+from approvals.models import Assignment, Vote, Wait
 from approvals.selectors import waits_visible, waits_whose
 from approvals.states import Risk, WaitKind, WaitStatus, Whose
 from console.pages import signs, words
@@ -20,7 +21,7 @@ from runs.models import Run, RunTransition
 from runs.selectors import runs_visible
 from runs.states import HoldReason, RunStatus
 
-KIND_LIMIT = 200  # shown of each kind; the counts stay true
+KIND_LIMIT = 60  # shown of each kind, and of waits twice: those of high risk by themselves; the counts stay true
 SOON = timedelta(minutes=30)
 
 _COUNTS = """
@@ -31,18 +32,20 @@ SELECT (SELECT count(*) FROM receipts_toolcall t WHERE tenant_id = %(tenant)s AN
        (SELECT count(*) FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN' AND kind = 'QUESTION'),
        (SELECT count(*) FROM runs_run WHERE tenant_id = %(tenant)s AND status = 'HELD'
             AND hold_reason <> 'UNCERTAIN_CALL'),
-       (SELECT count(*) FROM receipts_contradiction WHERE tenant_id = %(tenant)s AND closed_at IS NULL)"""
+       (SELECT count(*) FROM receipts_contradiction WHERE tenant_id = %(tenant)s AND closed_at IS NULL),
+       clock_timestamp()"""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many items of each kind there are."""
+    """How many items of each kind there are, and when that was by the database's clock."""
 
     unknown: int
     approvals: int
     questions: int
     held: int
     flags: int
+    at: datetime = field(default_factory=timezone.now)
 
     @property
     def total(self) -> int:
@@ -90,7 +93,7 @@ def inbox_counts(actor: Actor, whose: Whose = Whose.ALL) -> Counts:
     asked = {kind: open_waits(actor, whose, kind).count() for kind in WaitKind}
     approvals, questions = asked[WaitKind.APPROVAL], asked[WaitKind.QUESTION]
     if whose == Whose.MINE:
-        return Counts(0, approvals, questions, 0, 0)
+        return Counts(0, approvals, questions, 0, 0, counts.at)
     return replace(counts, approvals=approvals, questions=questions)
 
 
@@ -118,8 +121,19 @@ def open_waits(actor: Actor, whose: Whose = Whose.ALL, kind: WaitKind | None = N
     waits = visible.filter(status=WaitStatus.OPEN).select_related("run", "tool_call")
     if kind is not None:
         waits = waits.filter(kind=kind)
-    waits = waits.prefetch_related("votes", "assignments")
-    return waits.defer("tool_call__args").order_by("deadline", "id")
+    votes = Vote.objects.filter(wait=OuterRef("pk"), verdict="APPROVE", withdrawn_at=None).order_by()
+    looking = Assignment.objects.filter(wait=OuterRef("pk"), ended_at=None)
+    said = {
+        "approvals_given": Subquery(votes.values("wait").annotate(n=Count("pk")).values("n")),
+        "looked_at_by": Subquery(looking.values("person")[:1]),
+    }
+    return waits.defer("tool_call__args").annotate(**said).order_by("deadline", "id")
+
+
+def _first_waits(actor: Actor, whose: Whose, kind: WaitKind | None) -> list[Wait]:
+    """The open waits that are shown: those of high risk first, so that no flood of others hides one."""
+    waits = open_waits(actor, whose, kind)
+    return [*waits.filter(risk=Risk.HIGH)[:KIND_LIMIT], *waits.exclude(risk=Risk.HIGH)[:KIND_LIMIT]]
 
 
 def held_runs(actor: Actor) -> QuerySet[Run]:
@@ -136,7 +150,7 @@ def inbox_groups(actor: Actor, now: datetime, kind: str = "", whose: Whose = Who
     others = whose != Whose.MINE
     calls = list(unknown_calls(actor)[:KIND_LIMIT]) if others and kind in ("", "unknown") else []
     raised = list(open_flags(actor)[:KIND_LIMIT]) if others and kind in ("", "flags") else []
-    asked = list(open_waits(actor, whose, _KIND_OF.get(kind))[:KIND_LIMIT]) if kind in ("", *_KIND_OF) else []
+    asked = _first_waits(actor, whose, _KIND_OF.get(kind)) if kind in ("", *_KIND_OF) else []
     about = [*calls, *(flag.tool_call for flag in raised), *(wait.tool_call for wait in asked)]
     made = publications_of(call.id for call in about)
     unknown = [_unknown_item(call, call_title(call, made.get(call.id))) for call in calls]
@@ -243,9 +257,8 @@ def _asked(wait: Wait) -> str:
     """What a wait asks for, how far it is, and who looks."""
     needs = f"needs one {wait.required_role}"
     if wait.quorum > 1:
-        given = sum(vote.verdict == "APPROVE" and vote.withdrawn_at is None for vote in wait.votes.all())
-        needs = f"{given} of {wait.quorum} have approved"
-    looking = next((one.person.partition(":")[2] for one in wait.assignments.all() if one.ended_at is None), "")
+        needs = f"{getattr(wait, 'approvals_given', None) or 0} of {wait.quorum} have approved"
+    looking = (getattr(wait, "looked_at_by", None) or "").partition(":")[2]
     kind = "question" if wait.kind == WaitKind.QUESTION else wait.tool_call.effect_class
     said = [kind, f"revision {wait.checkpoint_revision}", needs]
     return " · ".join([*said, f"{looking} looks at it"] if looking else said)

@@ -1,5 +1,6 @@
 """The pages of the inbox: the list with its preview, and the count in the top bar."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -11,16 +12,16 @@ from django.urls import reverse
 from accounts.errors import NotFound
 from accounts.states import Actor, Permission
 from approvals.selectors import access_wait
-from approvals.states import WaitKind, can_decide
+from approvals.states import WaitKind, Whose, can_decide
 from console.pages.arguments import ArgumentRow
 from console.pages.inbox.filter import KINDS, WHOSE, Filter, filter_of
-from console.pages.inbox.items import Counts, inbox_counts, inbox_groups
+from console.pages.inbox.items import Counts, Item, inbox_counts, inbox_groups
 from console.pages.room import page, respond
 from console.pages.stored import stored_arguments
 from console.pages.titles import call_question, call_title, publications_of
 from receipts.models import Attempt, ToolCall
 from receipts.selectors import access_call, access_contradiction
-from runs.selectors import access_run, database_now
+from runs.selectors import access_run
 
 PANELS = {"inbox-list": "pages/inbox/list.html", "inbox-item": "pages/inbox/item.html"}
 
@@ -41,15 +42,16 @@ def inbox(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     panels are the list and the preview.
     """
     chosen = filter_of(request.GET)
-    now = database_now()
-    groups = inbox_groups(actor, now, chosen.kind, chosen.whose)
+    counts = inbox_counts(actor, chosen.whose)
+    groups = inbox_groups(actor, counts.at, chosen.kind, chosen.whose)
     items = [item for group in groups for item in group.items]
     asked = request.GET.get("item", "")
     current = next((item for item in items if item.key == asked), None)
     looked_at = asked or (items[0].key if items else "")
     context: dict[str, Any] = {
         "groups": groups,
-        "counts": (counts := inbox_counts(actor, chosen.whose)),
+        "counts": counts,
+        "more": _not_shown(counts, chosen, items),
         "tabs": _tabs(counts, chosen),
         "whose": [(words, replace(chosen, whose=one).url, one == chosen.whose) for one, words in WHOSE.items()],
         "chosen": chosen,
@@ -58,8 +60,16 @@ def inbox(request: HttpRequest, actor: Actor) -> HttpResponseBase:
         "place": items.index(current) + 1 if current else (1 if items and not asked else 0),
         "shown": len(items),
         "preview": preview_of(actor, looked_at) if looked_at else None,
+        **({"inbox_total": counts.total} if chosen.whose == Whose.ALL else {}),
     }
     return respond(request, actor, "pages/inbox/page.html", context, PANELS)
+
+
+def _not_shown(counts: Counts, chosen: Filter, items: Sequence[Item]) -> int:
+    """How many open waits there are beside those that are shown."""
+    waiting = {"approvals": counts.approvals, "questions": counts.questions}
+    kinds = [kind for kind in waiting if chosen.kind in ("", kind)]
+    return sum(waiting[kind] for kind in kinds) - sum(item.kind in kinds for item in items)
 
 
 @page
@@ -69,7 +79,7 @@ def inbox_count(request: HttpRequest, actor: Actor) -> HttpResponseBase:
 
 
 def _tabs(counts: Counts, chosen: Filter) -> list[Tab]:
-    numbers = {"": counts.total} | vars(counts)
+    numbers: dict[str, int] = {"": counts.total} | vars(counts)
     return [
         Tab(word, lamp, icon, numbers[key], replace(chosen, kind=key).url, key == chosen.kind)
         for key, (word, lamp, icon) in KINDS.items()

@@ -70,7 +70,8 @@ def needs(actor: Actor) -> list[Need]:
 def counts_of(needed: list[Need]) -> Counts:
     """The same as the counts that the bar and the title show."""
     by_word = {need.word: need.count for need in needed}
-    return Counts(*(by_word.get(word, 0) for word in _COUNTED))
+    unknown, approvals, questions, held, flags = (by_word.get(word, 0) for word in _COUNTED)
+    return Counts(unknown, approvals, questions, held, flags)
 
 
 # In the order of Counts.

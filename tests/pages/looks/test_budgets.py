@@ -18,7 +18,7 @@ STILL_ABOVE = {
     "call": 26,
     "checkpoint": 15,
     "checkpoint-fork": 25,
-    "inbox": 15,
+    "inbox": 13,
     "overview": 17,
     "run-continue": 16,
     "run-recovery": 14,
