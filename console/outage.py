@@ -3,8 +3,10 @@
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
+from threading import Lock, Thread
+from typing import Any
 
-from django.db import DataError
+from django.db import DataError, connection
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -22,7 +24,10 @@ class AnswerOutages:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        return self.get_response(request)
+        response = self.get_response(request)
+        if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+            sessions_renew(connection)
+        return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if store_is_silent(error):
@@ -34,6 +39,28 @@ class AnswerOutages:
         if isinstance(error, DataError) and _holds_nul(request):
             return render(request, "400.html", status=HTTPStatus.BAD_REQUEST)
         return None
+
+
+def sessions_renew(database: Any) -> Thread | None:
+    """Have the pool look at the sessions that nobody uses, beside the request, and open others for those that are gone: else each
+    one that a restart has ended would tell somebody that the database is silent, long after it is back. One look at a
+    time; None where one is under way, or where there is no pool.
+    """
+    if database.pool is None or not _RENEWING.acquire(blocking=False):
+        return None
+
+    def look() -> None:
+        try:
+            database.pool.check()
+        finally:
+            _RENEWING.release()
+
+    looking = Thread(target=look, name="sessions-renew", daemon=True)
+    looking.start()
+    return looking
+
+
+_RENEWING = Lock()
 
 
 def _holds_nul(request: HttpRequest) -> bool:
