@@ -162,7 +162,7 @@ def test_any_two_revisions_are_compared_side_by_side_or_inline(ann: Member) -> N
     assert "2 and 4" in said and "Revision 2" in said and "Revision 4" in said
     assert "diff--inline" in html and "the same byte for byte" in said
     assert "diff--inline" not in ann.get(url(run, here, "?against=2&to=4"))
-    assert "This run has no revisions 2 and 999." in words(ann.get(url(run, here, "?against=2&to=999")))
+    assert "There is no revision 999 of this run." in words(ann.get(url(run, here, "?against=2&to=999")))
     assert "A revision is the same as itself." in words(ann.get(url(run, here, "?against=3&to=3")))
     for bad in ("?against=x&to=y", "?to=-1", "?against=99999999999&to=1", "?view=%00"):
         assert ann.client.get(url(run, here, bad)).status_code == 200

@@ -59,7 +59,8 @@ def checkpoint_page(request: HttpRequest, actor: Actor, id: UUID, revision: int)
         against = _number(request.GET.get("against", "")) or revision - 1
         to = _number(request.GET.get("to", "")) or revision
         right = saved if to == revision else Checkpoint.objects.filter(run=run, revision=to).first()
-        context |= {"against": against, "to": to, "inline": request.GET.get("view") == "inline"}
+        context |= {"against": against, "to": to, "missing": against if right else to}
+        context["inline"] = request.GET.get("view") == "inline"
         context["comparison"] = compared(id, right, against) if right and against else None
     return respond(request, actor, "pages/checkpoint/page.html", context, PANELS)
 
