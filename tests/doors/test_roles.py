@@ -129,6 +129,12 @@ ACTS = list(
         policy              | policy-activate     | policies activate
         notifications       | endpoints           | endpoints add
         notification-remove | endpoint-remove     | endpoints remove
+        notification        | endpoint-change     | endpoints change    | how=change | name=walked | hears=OPENED
+        notification        | endpoint-pause      | endpoints pause     | how=pause
+        notification        | endpoint-resume     | endpoints resume    | how=resume
+        notification        | endpoint-test       | endpoints test      | how=test
+        notifications       | notices-purge       | endpoints purge     | how=purge
+        bulk-new            | bulks               | bulks act
     """)
 )
 BY_NAME = {f"{way.verb[0]} {way.verb[-1]}": way for way in ACTS}
