@@ -79,7 +79,10 @@ def test_a_file_that_cannot_be_read_starts_nothing(doors: Doors) -> None:
     answer = doors.start(form(b=SimpleUploadedFile("b.csv", b"nothing,of,use\n1,2,3\n")))
     assert "B" in problem(answer, 400, "INPUT_REFUSED")["detail"]
     answer = doors.start(form(agent="nobody"))
-    assert problem(answer, 400, "UNKNOWN_AGENT")["facts"]["known"] == "evidence_search, fund_comparison"
+    assert (
+        problem(answer, 400, "UNKNOWN_AGENT")["facts"]["known"]
+        == "asking_fund_comparison, evidence_search, fund_comparison"
+    )
     assert Run.objects.count() == before
 
 

@@ -39,7 +39,7 @@ def test_a_grant_is_given_shown_and_revoked_with_reasons(mo: Member, viewer: Mem
         ({"condition": "toool == 'a'"}, "did you mean tool?"),
         ({"reason": " "}, "reason: it is empty"),
         ({"tool": "fund_comparison/nothing"}, "has no tool “nothing”"),
-        ({"tool": ""}, "Known: evidence_search"),
+        ({"tool": ""}, "Known: asking_fund_comparison"),
     ],
 )
 def test_what_can_not_be_given_is_refused_and_what_was_typed_stays(

@@ -353,6 +353,7 @@ def test_effect_classes_and_labels() -> None:
         "publish_report_queryable": ("overlap-v2", EffectClass.QUERYABLE, PUBLISH),
         "remember": ("item", EffectClass.QUERYABLE, {"subject": "a", "text": "b"}),
         "recall": ("items", EffectClass.READ_ONLY, {"subject": "a"}),
+        "ask_person": ("question", EffectClass.READ_ONLY, {"question": "Which of the two?"}),
     }
     assert labels.keys() == TOOLS.keys()
     for key, (label, effect_class, arguments) in labels.items():
