@@ -25,14 +25,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.codec import BodyChanged
-from accounts.errors import Invalid, NotFound, Refused
+from accounts.errors import Invalid, NotFound, Refused, TenantUnchosen
 from accounts.models import ApiToken, User
-from accounts.selectors import actor_of, confirmed_at, membership_actor, token_by_digest
+from accounts.selectors import TENANT, actor_of, confirmed_at, membership_actor, token_by_digest
 from accounts.services import token_digest
 from accounts.states import Actor
 
 PROBLEM_TYPE = "application/problem+json"
 IDLE_IN_TRANSACTION = "25P03"
+TENANT_HEADER = "Signalbox-Tenant"
 CODES: dict[type[Exception], str] = {
     NotAuthenticated: "NOT_SIGNED_IN",
     AuthenticationFailed: "NOT_SIGNED_IN",
@@ -72,14 +73,21 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 
 
 def request_actor(request: Request) -> Actor:
-    """Who is asking: the membership of the token, or the signed-in person's. Raises NotFound without a membership.
+    """Who is asking, in which tenant: the membership of the token, or the signed-in person's in the tenant that the header names, or
+    that was chosen on the session. Raises NotFound without a membership there, and ValidationError where a person of several
+    tenants names none, or a token is used for another tenant than its own.
 
     A token has no password of its own, so nothing of it counts as given lately.
     """
-    token = request.auth
+    token, named = request.auth, request.headers.get(TENANT_HEADER)
     if isinstance(token, ApiToken):
+        if named not in (None, token.membership.tenant.slug):
+            raise ValidationError({TENANT_HEADER: f"This token belongs to {token.membership.tenant.slug}."})
         return membership_actor(membership=token.membership, username=token.membership.user.username, door="api")
-    actor = actor_of(user=cast("User", request.user), door="api")
+    try:
+        actor = actor_of(user=cast("User", request.user), door="api", tenant_slug=named or request.session.get(TENANT))
+    except TenantUnchosen as several:
+        raise ValidationError({TENANT_HEADER: f"Name the tenant that you act in: {several}."}) from several
     return replace(actor, confirmed_at=confirmed_at(request.session))
 
 

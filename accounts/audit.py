@@ -28,7 +28,7 @@ WITH event AS (
 UPDATE accounts_audithead h SET seq = event.seq, hash = event.hash FROM event WHERE h.tenant_id = event.tenant_id"""
 
 
-def audit_append(*, actor: Actor, action: str, object_type: str, object_id: UUID, detail: dict[str, Any]) -> None:
+def audit_append(*, actor: Actor, action: str, object_type: str, object_id: UUID | int, detail: dict[str, Any]) -> None:
     """Append one event inside the caller's transaction. Locks the chain's end, so it comes last (ruling 37).
 
     `detail` holds ids, digests and enums; never bodies, arguments or a person's words, which have rows of their own (T24).

@@ -1,12 +1,21 @@
 """Refusals as values, and the one exception for an object that is not there for this person."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 
 class NotFound(Exception):
     """The named object does not exist in the person's tenant. A foreign id looks the same as a missing one."""
+
+
+class TenantUnchosen(Exception):
+    """A person is a member of several tenants and has not said for which one they act. `tenants`: the short names of theirs."""
+
+    def __init__(self, tenants: Sequence[str]) -> None:
+        super().__init__(", ".join(tenants))
+        self.tenants = tuple(tenants)
 
 
 @dataclass(frozen=True)

@@ -16,29 +16,37 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from accounts.codec import NONCE_BYTES, BodyChanged, seal, unseal, wrapping_key
-from accounts.errors import NotFound
+from accounts.errors import NotFound, TenantUnchosen
 from accounts.models import ApiToken, AuditEvent, DataKey, Endpoint, Membership, Notice, User
 from accounts.statements import DATA_KEY, MEMBERS, fetch, joined
 from accounts.states import Actor, Permission, permissions_of
 
 
 def actor_of(*, user: User, door: str, tenant_slug: str | None = None) -> Actor:
-    """The actor behind a signed-in user. Raises NotFound when the user has no membership in the tenant, or none at all.
-
-    With several memberships and no `tenant_slug` the oldest membership counts.
+    """The actor behind a signed-in user. Raises NotFound when the user has no membership in the tenant, or none at all, and
+    TenantUnchosen where they have several and name no tenant.
     """
     return _actor("u.id = %(who)s", user.id, door, tenant_slug)
 
 
 def _actor(who: str, value: int | str, door: str, tenant_slug: str | None = None) -> Actor:
-    found = fetch(f"{_MEMBERSHIP} AND {who} ORDER BY m.id LIMIT 1", {"who": value, "slug": tenant_slug})
-    for tenant_id, roles, groups, username in found:
-        return Actor(tenant_id, username, frozenset(roles), door=door, groups=frozenset(groups))
+    found = fetch(f"{_MEMBERSHIP} AND {who} ORDER BY t.slug", {"who": value, "slug": tenant_slug})
+    if len(found) > 1:
+        raise TenantUnchosen([slug for *_, slug in found])
+    for tenant_id, roles, groups, username, slug in found:
+        return Actor(tenant_id, username, frozenset(roles), door=door, groups=frozenset(groups), tenant=slug)
     raise NotFound
 
 
+def tenants_of(user: User) -> list[tuple[str, str]]:
+    """(short name, name) of the tenants that a person is a member of, in order."""
+    mine = Membership.objects.filter(user=user, user__is_active=True).order_by("tenant__name", "tenant__slug")
+    return list(mine.values_list("tenant__slug", "tenant__name"))
+
+
+TENANT = "tenant"  # where a session keeps the short name of the tenant that its person acts in
 _MEMBERSHIP = """
-SELECT m.tenant_id, m.roles, m.groups, u.username FROM accounts_membership m
+SELECT m.tenant_id, m.roles, m.groups, u.username, t.slug FROM accounts_membership m
 JOIN accounts_user u ON u.id = m.user_id JOIN accounts_tenant t ON t.id = m.tenant_id
 WHERE u.is_active AND coalesce(t.slug = %(slug)s::text, true)"""
 
@@ -55,21 +63,22 @@ def confirmed_at(session: Mapping[str, Any]) -> datetime | None:
 def membership_actor(*, membership: Membership, username: str, door: str) -> Actor:
     """The actor of one membership."""
     roles, groups = frozenset(membership.roles), frozenset(membership.groups)
-    return Actor(membership.tenant_id, username, roles, door=door, groups=groups)
+    tenant = membership.tenant.slug
+    return Actor(membership.tenant_id, username, roles, door=door, groups=groups, tenant=tenant)
 
 
 def actor_in(*, tenant_id: UUID, username: str, door: str) -> Actor:
     """A person as an actor in one tenant, with what they may do there now. Raises NotFound."""
     wanted = Membership.objects.filter(tenant_id=tenant_id, user__username=username, user__is_active=True)
-    membership = wanted.first()
+    membership = wanted.select_related("tenant").first()
     if membership is None:
         raise NotFound
     return membership_actor(membership=membership, username=username, door=door)
 
 
-def actor_named(*, username: str, door: str) -> Actor:
-    """The actor with this username, for the command line. Raises NotFound."""
-    return _actor("u.username = %(who)s", username, door)
+def actor_named(*, username: str, door: str, tenant_slug: str | None = None) -> Actor:
+    """The actor with this username, for the command line. Raises NotFound, and TenantUnchosen as `actor_of` does."""
+    return _actor("u.username = %(who)s", username, door, tenant_slug)
 
 
 _KEPT = joined(MEMBERS, select="SELECT username, roles FROM members")
@@ -117,36 +126,38 @@ def members_who_may(*, tenant_id: UUID, permission: Permission) -> list[str]:
     return [name for name, roles in found if permission in permissions_of(frozenset(roles))]
 
 
-def two_for_verdicts(tenant_id: UUID) -> bool:
-    """Whether two people of this tenant have to say the same before an unknown outcome counts as known."""
-    wanted = "SELECT two_for_verdicts FROM accounts_tenant WHERE id = %(tenant)s"
-    return bool(fetch(wanted, {"tenant": tenant_id})[0][0])
-
-
 def token_by_digest(digest: str) -> ApiToken | None:
     """The token with this digest, with its membership and person; None when it was revoked or the person is switched off."""
     live = ApiToken.objects.filter(revoked_at=None, membership__user__is_active=True)
-    return live.select_related("membership__user").filter(digest=digest).first()
+    return live.select_related("membership__user", "membership__tenant").filter(digest=digest).first()
 
 
 def signed_in(session_keys: Collection[str]) -> dict[str, Actor]:
     """Who is behind each of these sessions at this moment, in three queries; an ended session is left out.
 
-    The same rules as for a page: the session has not expired, the password has not changed since, the person is active and
-    a member of a tenant.
+    The same rules as for a page: the session has not expired, the password has not changed since, the person is active and a
+    member of the tenant that they act in.
     """
     sessions = Session.objects.filter(session_key__in=session_keys, expire_date__gt=timezone.now())
     held = {session.session_key: session.get_decoded() for session in sessions}
     ids = {data[SESSION_KEY] for data in held.values() if SESSION_KEY in data}
     users = {str(one.pk): one for one in User.objects.filter(pk__in=ids, is_active=True)}
-    newest_first = Membership.objects.filter(user__in=users.values()).order_by("-id")
-    memberships = {str(one.user_id): one for one in newest_first}
+    theirs: dict[str, list[Membership]] = {}
+    for one in Membership.objects.filter(user__in=users.values()).select_related("tenant"):
+        theirs.setdefault(str(one.user_id), []).append(one)
+    acting = {key: _acts_by(theirs.get(data.get(SESSION_KEY, ""), []), data.get(TENANT)) for key, data in held.items()}
     return {
-        key: membership_actor(membership=memberships[user], username=users[user].username, door="page")
+        key: membership_actor(membership=membership, username=users[data[SESSION_KEY]].username, door="page")
         for key, data in held.items()
-        if (user := data.get(SESSION_KEY)) in memberships
-        and _session_holds(users[user], data.get(HASH_SESSION_KEY, ""))
+        if (membership := acting[key]) is not None
+        and _session_holds(users[data[SESSION_KEY]], data.get(HASH_SESSION_KEY, ""))
     }
+
+
+def _acts_by(memberships: Sequence[Membership], tenant: str | None) -> Membership | None:
+    """The membership that a session acts by: the one in the tenant that was chosen, or the only one."""
+    fits = [one for one in memberships if tenant in (None, one.tenant.slug)]
+    return fits[0] if len(fits) == 1 else None
 
 
 def _session_holds(user: User, session_hash: str) -> bool:
@@ -197,6 +208,17 @@ def audit_of(*, tenant_id: UUID, object_type: str, object_id: str) -> Sequence[A
     return list(events.order_by("seq"))
 
 
+_LATELY = """
+SELECT 1 FROM accounts_auditevent WHERE tenant_id = %(tenant)s AND object_type = 'call' AND object_id = %(object)s
+AND actor = %(actor)s AND action = %(action)s AND at > clock_timestamp() - interval '15 minutes' LIMIT 1"""
+
+
+def audited_lately(*, actor: Actor, action: str, object_id: UUID) -> bool:
+    """Whether the audit chain says of a person that they did this with a call within the last quarter of an hour."""
+    wanted = {"tenant": actor.tenant_id, "object": str(object_id), "actor": actor.label, "action": action}
+    return bool(fetch(_LATELY, wanted))
+
+
 def membership_of(actor: Actor) -> Membership:
     """The membership that an actor acts by."""
     return Membership.objects.get(tenant_id=actor.tenant_id, user__username=actor.name)
@@ -231,5 +253,7 @@ def notices_visible(actor: Actor) -> QuerySet[Notice]:
 
 def notices_claimed(ids: Collection[UUID]) -> list[Notice]:
     """Claimed notices with their endpoint and its person, in the order in which they were written."""
-    rows = Notice.objects.filter(id__in=ids).select_related("endpoint__membership__user", "endpoint__tenant")
+    rows = Notice.objects.filter(id__in=ids).select_related(
+        "endpoint__membership__user", "endpoint__membership__tenant", "endpoint__tenant"
+    )
     return list(rows.order_by("created_at", "id"))

@@ -111,7 +111,8 @@ NOTICE_MOVES = [("PENDING", "SENT"), ("PENDING", "FAILED"), ("PENDING", "SKIPPED
 @dataclass(frozen=True)
 class Actor:
     """Who acts, in which tenant, with which roles and in which groups. `label` is what records keep. `confirmed_at`: when
-    they last gave their password on this session, by the database's clock; None on a door where they did not.
+    they last gave their password on this session, by the database's clock; None on a door where they did not. `tenant` is its
+    short name.
     """
 
     tenant_id: UUID
@@ -121,6 +122,7 @@ class Actor:
     door: str = "page"
     groups: frozenset[str] = frozenset()
     confirmed_at: datetime | None = None
+    tenant: str = ""
 
     @property
     def label(self) -> str:

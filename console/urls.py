@@ -23,6 +23,7 @@ from console.pages.run.page import run_page
 from console.pages.scopes.page import scope_list, scope_new, scope_page
 from console.pages.search import search
 from console.pages.stop.page import stop_page
+from console.pages.tenant import tenant_page
 from console.pages.tour import tour
 from console.pages.tree import lineage_page
 
@@ -30,6 +31,7 @@ urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("sign-in/", entry.sign_in, name="sign-in"),
     path("sign-out/", entry.sign_out, name="sign-out"),
+    path("tenant/", tenant_page, name="tenant"),
     path("design/", entry.design, name="design"),
     path("tour/", tour, name="tour"),
     path("", overview, name="overview"),

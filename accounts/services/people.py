@@ -1,9 +1,15 @@
-"""Tenants, people, roles and tokens, by commands of whoever runs the installation; and a password that is given anew."""
+"""Tenants, people, roles and tokens, by commands of whoever runs the installation; and a password that is given anew.
+
+Each of these acts is in the audit chain of its tenant, in the transaction of the act: what was before, what is now, and `by` whom, the
+account of the machine that the installation is run with. What changes nothing is not recorded.
+"""
 
 import hashlib
 import os
 import secrets
 from dataclasses import replace
+from typing import Any
+from uuid import UUID
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
@@ -17,8 +23,10 @@ from accounts.services.tries import confirm_counters, try_begin, try_worked
 from accounts.statements import fetch
 from accounts.states import Actor, Role
 
+SETUP = "setup"  # what makes people without anybody at a keyboard: the tour, tests, benches
 
-def tenant_create(*, slug: str, name: str) -> Tenant:
+
+def tenant_create(*, slug: str, name: str, by: str = SETUP) -> Tenant:
     """A tenant with its audit chain and its data key. Returns the existing one if the slug is taken."""
     with transaction.atomic():
         tenant, created = Tenant.objects.get_or_create(slug=slug, defaults={"name": name})
@@ -27,12 +35,24 @@ def tenant_create(*, slug: str, name: str) -> Tenant:
             nonce = os.urandom(NONCE_BYTES)
             box = AESGCM(wrapping_key(settings.MASTER_KEY))
             DataKey.objects.create(tenant=tenant, wrapped=nonce + box.encrypt(nonce, AESGCM.generate_key(256), None))
+            _audit(tenant.id, by, "tenant.create", "tenant", tenant.id, {"slug": slug})
     return tenant
 
 
-def tenant_rules_set(*, slug: str, two_for_verdicts: bool) -> bool:
-    """Set what a tenant wants of its people. False where there is no such tenant. Called by whoever runs the installation."""
-    return bool(Tenant.objects.filter(slug=slug).update(two_for_verdicts=two_for_verdicts))
+def tenant_rules_set(*, slug: str, by: str = SETUP, **wanted: bool) -> Tenant | None:
+    """Set what a tenant wants of its people: `two_for_verdicts`, `self_approval`; what is not named stays. None where there is no
+    such tenant. Called by whoever runs the installation.
+    """
+    with transaction.atomic():
+        tenant = Tenant.objects.select_for_update(no_key=True).filter(slug=slug).first()
+        if tenant is None:
+            return None
+        before = {name: getattr(tenant, name) for name in wanted}
+        if before != wanted:
+            Tenant.objects.filter(id=tenant.id).update(**wanted)
+            tenant.refresh_from_db()
+            _audit(tenant.id, by, "tenant.rules", "tenant", tenant.id, {"before": before, "now": wanted})
+    return tenant
 
 
 def tour_seen(*, user: User) -> None:
@@ -47,9 +67,10 @@ def member_set(
     password: str | None,
     roles: frozenset[Role],
     groups: frozenset[str] | None = None,
+    by: str = SETUP,
 ) -> Membership:
     """Make the person if needed, set the password if one is given, and set their roles in the tenant, and their groups
-    unless these are None.
+    unless these are None. A password is one for all tenants of a person, so it is in the audit chain of each.
     """
     with transaction.atomic():
         user, created = User.objects.get_or_create(username=username)
@@ -60,8 +81,35 @@ def member_set(
             user.set_unusable_password()
             user.save(update_fields=["password"])
         held = {"roles": sorted(roles)} | ({} if groups is None else {"groups": sorted(groups)})
+        found = Membership.objects.select_for_update(no_key=True).filter(tenant=tenant, user=user).first()
+        before = {"roles": sorted(found.roles), "groups": sorted(found.groups)} if found else None
         membership, _ = Membership.objects.update_or_create(tenant=tenant, user=user, defaults=held)
+        _audit_member(membership, username, before, by, password=password is not None)
     return membership
+
+
+def _audit_member(
+    membership: Membership, username: str, before: dict[str, Any] | None, by: str, *, password: bool
+) -> None:
+    """Record what has changed about a member, in the chains of their tenants in the order of their ids."""
+    now = {"roles": sorted(membership.roles), "groups": sorted(membership.groups)}
+    acts: dict[UUID, list[tuple[str, dict[str, Any]]]] = {membership.tenant_id: []}
+    if before != now:
+        action = "member.add" if before is None else "member.change"
+        acts[membership.tenant_id].append((action, {"before": before, "now": now}))
+    if password:
+        for tenant_id in Membership.objects.filter(user=membership.user_id).values_list("tenant_id", flat=True):
+            acts.setdefault(tenant_id, []).append(("member.password", {}))
+    for tenant_id in sorted(acts):
+        for action, detail in acts[tenant_id]:
+            _audit(tenant_id, by, action, "member", membership.user_id, {"username": username, **detail})
+
+
+def _audit(
+    tenant_id: UUID, by: str, action: str, object_type: str, object_id: UUID | int, detail: dict[str, Any]
+) -> None:
+    actor = Actor(tenant_id, by, kind="installation", door="command")
+    audit_append(actor=actor, action=action, object_type=object_type, object_id=object_id, detail=detail)
 
 
 def actor_confirm(*, actor: Actor, password: str) -> Actor | Refused:
@@ -98,17 +146,29 @@ def sign_in_failed(*, name: str, address: str, wrong: int) -> None:
             )
 
 
-def token_create(*, membership: Membership, name: str) -> str:
+def token_create(*, membership: Membership, name: str, by: str = SETUP) -> str:
     """A new bearer token. The plain token is returned once and never stored."""
     token = "sb_" + secrets.token_urlsafe(32)
-    ApiToken.objects.create(membership=membership, name=name, digest=token_digest(token))
+    with transaction.atomic():
+        made = ApiToken.objects.create(membership=membership, name=name, digest=token_digest(token))
+        _audit_token("token.create", membership, made, by)
     return token
 
 
-def token_revoke(*, membership: Membership, name: str) -> int:
+def token_revoke(*, membership: Membership, name: str, by: str = SETUP) -> int:
     """Revoke the tokens of a membership that have this name. They are refused from the commit on. Returns how many."""
-    live = ApiToken.objects.filter(membership=membership, name=name, revoked_at=None)
-    return live.update(revoked_at=ClockTimestamp())
+    with transaction.atomic():
+        live = ApiToken.objects.filter(membership=membership, name=name, revoked_at=None)
+        revoked = list(live.select_for_update(no_key=True).order_by("id"))
+        for token in revoked:
+            ApiToken.objects.filter(id=token.id).update(revoked_at=ClockTimestamp())
+            _audit_token("token.revoke", membership, token, by)
+    return len(revoked)
+
+
+def _audit_token(action: str, membership: Membership, token: ApiToken, by: str) -> None:
+    named = {"username": membership.user.username, "roles": sorted(membership.roles)}
+    _audit(membership.tenant_id, by, action, "token", token.id, named)
 
 
 def token_digest(token: str) -> str:

@@ -18,7 +18,7 @@ from django.db.models import Model, QuerySet
 from rest_framework.utils.encoders import JSONEncoder
 
 from accounts.codec import BodyChanged
-from accounts.errors import NotFound, Refused
+from accounts.errors import NotFound, Refused, TenantUnchosen
 from accounts.models import Membership
 from accounts.selectors import actor_named
 from accounts.states import Actor
@@ -62,7 +62,7 @@ class NotHere(Refused):
 
 
 class NoMember(Refused):
-    """Nothing was done. There is no active member named {person}."""
+    """Nothing was done. There is no active member{where} named {person}."""
 
     code = "NO_MEMBER"
     status = 404
@@ -91,16 +91,21 @@ class Asked:
 
     @cached_property
     def actor(self) -> Actor:
-        """The acting person. Raises Usage when nobody is named and it is not clear who, Answered for an unknown name."""
-        person = self.options["acting"] or _only_person()
+        """The acting person in the tenant that is meant. Raises Usage when it is not clear who or where, Answered for a name that is
+        unknown, or no member there.
+        """
+        person, tenant = self.options["acting"] or _only_person(), self.options["in_tenant"]
         try:
-            return actor_named(username=person, door="command")
+            return actor_named(username=person, door="command", tenant_slug=tenant)
+        except TenantUnchosen as several:
+            raise Usage(f"--tenant TENANT is required: {person} is a member of {several}.") from several
         except NotFound as missing:
-            raise Answered(NoMember({"person": person})) from missing
+            where = f" of {tenant}" if tenant else ""
+            raise Answered(NoMember({"person": person, "where": where})) from missing
 
 
 def _only_person() -> str:
-    people = list(Membership.objects.values_list("user__username", flat=True)[:2])
+    people = list(Membership.objects.values_list("user__username", flat=True).distinct()[:2])
     if len(people) != 1:
         why = "there are several members" if people else "there is no member yet; make one with `members set`"
         raise Usage(f"--as USERNAME is required: {why}.")
@@ -140,6 +145,9 @@ class Noun(BaseCommand):
         if self.by_person:
             parser.add_argument(
                 "--as", dest="acting", metavar="USERNAME", help="who acts; needed unless there is one member only"
+            )
+            parser.add_argument(
+                "--tenant", dest="in_tenant", metavar="TENANT", help="for which tenant; needed by a member of several"
             )
 
     def add_limit(self, parser: ArgumentParser) -> None:

@@ -5,16 +5,18 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 
-from accounts.errors import NotFound
+from accounts.errors import NotFound, TenantUnchosen
 from accounts.models import User
-from accounts.selectors import actor_of, confirmed_at
+from accounts.selectors import TENANT, actor_of, confirmed_at
 from accounts.states import Actor
 
 P = ParamSpec("P")
@@ -45,19 +47,45 @@ DOORS = (
 
 
 def page(view: PageView[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """A page for signed-in members: passes the actor on, never cached, and answers 404 for what is not theirs."""
+    """A page for signed-in members: passes the actor on, never cached, and answers 404 for what is not theirs.
+
+    Whoever is a member of several tenants, or no longer of the one that they chose, is asked for which one they act. A form that
+    says of which tenant its page was is not taken in another one: the tenant may have been changed in another tab.
+    """
 
     @login_required
     @never_cache
     @wraps(view)
     def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        actor = _actor(request)
+        if actor is None:
+            return redirect(f"{reverse('tenant')}?{urlencode({'next': request.get_full_path()})}")
+        if request.POST.get("page_tenant", actor.tenant) != actor.tenant:
+            said = (
+                f"Nothing was done. The page was of {request.POST['page_tenant']}, and you act in {actor.tenant} now."
+            )
+            messages.warning(request, said, extra_tags="is-caution")
+            return redirect(request.path)
         try:
-            actor = actor_of(user=cast("User", request.user), door="page")
-            return view(request, replace(actor, confirmed_at=confirmed_at(request.session)), *args, **kwargs)
+            return view(request, actor, *args, **kwargs)
         except NotFound as missing:
             raise Http404 from missing
 
     return cast("Callable[Concatenate[HttpRequest, P], HttpResponseBase]", guarded)
+
+
+def _actor(request: HttpRequest) -> Actor | None:
+    """Who asks, in the tenant of the session; None where they have to choose one first. Raises Http404 for a member of none."""
+    user, chosen = cast("User", request.user), request.session.get(TENANT)
+    try:
+        actor = actor_of(user=user, door="page", tenant_slug=chosen)
+    except TenantUnchosen:
+        return None
+    except NotFound as missing:
+        if chosen is not None and request.session.pop(TENANT):
+            return _actor(request)
+        raise Http404 from missing
+    return replace(actor, confirmed_at=confirmed_at(request.session))
 
 
 def respond(

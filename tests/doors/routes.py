@@ -89,6 +89,7 @@ LIFT = Act(Permission.STOP, {"reason": " "})
 
 ROUTES = {
     "healthz": Route("open"),
+    "tenant": Route("page", reads=False),
     "sign-in": Route("open"),
     "sign-out": Route("open"),
     "design": Route("page", reads=False),

@@ -1,5 +1,7 @@
 """`manage.py members`: tenants, people, their roles and their tokens. For whoever runs the installation."""
 
+import getpass
+import os
 import secrets
 import sys
 from argparse import ArgumentTypeError
@@ -38,6 +40,17 @@ class NoToken(Refused):
 
     code = "NOT_FOUND"
     status = 404
+
+
+RULES = ("two_for_verdicts", "self_approval")
+
+
+def who() -> str:
+    """The account of this machine that the command is run with: nobody signs in to the installation's own commands."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have a number and no name
+        return str(os.getuid())
 
 
 def roles(text: str) -> frozenset[Role]:
@@ -80,13 +93,17 @@ class Command(Noun):
             action="store_true",
             help="read the password from stdin; without it a new person gets one that is shown once",
         )
-        ruling = self.verb("rules", self.rules, "Set what a tenant wants of its people.")
+        ruling = self.verb("rules", self.rules, "Set what a tenant wants of its people, or show it.")
         ruling.add_argument("tenant")
         ruling.add_argument(
             "--two-for-verdicts",
             choices=("yes", "no"),
-            required=True,
             help="whether two people have to say the same before an unknown outcome counts as known",
+        )
+        ruling.add_argument(
+            "--self-approval",
+            choices=("yes", "no"),
+            help="whether who started a run, or wrote a call, may decide about it",
         )
         tokens = self.verbs.add_parser("token", help="API tokens of a member").add_subparsers(
             dest="token_verb", required=True
@@ -123,9 +140,9 @@ class Command(Noun):
         _check("tenant-name", asked["tenant_name"], MaxLengthValidator(200))
         _check("username", username, User.username_validator, MaxLengthValidator(150))
         password = _password(asked)
-        tenant = tenant_create(slug=slug, name=asked["tenant_name"] or slug)
+        tenant = tenant_create(slug=slug, name=asked["tenant_name"] or slug, by=who())
         membership = member_set(
-            tenant=tenant, username=username, password=password, roles=asked["roles"], groups=asked["groups"]
+            tenant=tenant, username=username, password=password, roles=asked["roles"], groups=asked["groups"], by=who()
         )
         made = None if asked["password_stdin"] else password
         held = {"roles": membership.roles, "groups": membership.groups}
@@ -134,20 +151,21 @@ class Command(Noun):
         return Shown({**named, **held, "password": made}, facts({**named, **said, "password": made}))
 
     def rules(self, asked: Asked) -> Shown | Refused:
-        wanted = asked["two_for_verdicts"] == "yes"
-        if not tenant_rules_set(slug=asked["tenant"], two_for_verdicts=wanted):
+        wanted = {name: asked[name] == "yes" for name in RULES if asked[name]}
+        tenant = tenant_rules_set(slug=asked["tenant"], by=who(), **wanted)
+        if tenant is None:
             return NoTenant({"tenant": asked["tenant"]})
-        record = {"tenant": asked["tenant"], "two_for_verdicts": wanted}
+        record = {"tenant": tenant.slug} | {name: getattr(tenant, name) for name in RULES}
         return Shown(record, facts(record))
 
     def token_create(self, asked: Asked) -> Shown | Refused:
-        token = token_create(membership=_membership(asked), name=asked["name"])
+        token = token_create(membership=_membership(asked), name=asked["name"], by=who())
         record = {"tenant": asked["tenant"], "username": asked["username"], "name": asked["name"], "token": token}
         return Shown(record, facts(record))
 
     def token_revoke(self, asked: Asked) -> Shown | Refused:
         names = {name: asked[name] for name in ("tenant", "username", "name")}
-        revoked = token_revoke(membership=_membership(asked), name=asked["name"])
+        revoked = token_revoke(membership=_membership(asked), name=asked["name"], by=who())
         return Shown({**names, "revoked": revoked}, f"Revoked: {revoked}.") if revoked else NoToken(names)
 
 

@@ -57,6 +57,7 @@ def _doors() -> list[Place]:
     ]
     return [
         Place("sign-in", "sign-in", "/sign-in/", NOBODY),
+        place("tenant", "tenant"),
         Place("missing", "", "/nowhere/", status=404),
         *nothing,
         Place("empty-tour", "tour", "/tour/", NEWCOMER),
