@@ -18,6 +18,7 @@ from console.management import awaiting
 from receipts.models import ToolCall
 from runs.models import Run
 from runtime.loop import drive
+from tests.doors.test_live import notify
 from tests.doors.typed import AS, MISSING, refused
 from tests.doors.world import OPERATOR, Doors, Ran, manage
 from tests.stack import Stack
@@ -124,6 +125,7 @@ def test_await_is_woken_by_a_hint(doors: Doors, monkeypatch: pytest.MonkeyPatch)
     thread.start()
     _listening(run_id)
     drive(run_id)
+    notify(Run.objects.get(id=run_id))  # this process sends no hints by itself
     thread.join(30)
     assert answers and answers[0].code == 0 and answers[0].json["reached"] == "WAITING"
 

@@ -16,7 +16,8 @@ from runtime.services import Started, StartRequest, Upload, run_start
 
 TENANT = "tour"
 USERNAME = "operator"
-ROLES = frozenset({Role.OPERATOR, Role.APPROVER, Role.RECONCILER})
+# A visitor is alone, so one person may do what in a team several do: also write, try and activate policies (ADR 0075).
+ROLES = frozenset({Role.OPERATOR, Role.APPROVER, Role.RECONCILER, Role.GOVERNANCE})
 AGENT = "fund_comparison"
 SAMPLE_DIR = BASE_DIR / "runtime" / "agents" / "samples"
 SAMPLES = {"a": SAMPLE_DIR / "larch-2026-06-30.csv", "b": SAMPLE_DIR / "maple-2026-06-30.csv"}
