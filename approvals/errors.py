@@ -100,9 +100,15 @@ class SelfWritten(SelfApproval):
 
 
 class PolicyChanged(Superseded):
-    """Out of date. Nothing was decided. Policy {now} came into force after this was asked under {asked}. The run asks again."""
+    """Out of date. Nothing was decided. {by} put policy {now} in force at {at}; this was asked under {asked}. The run asks again."""
 
     code = "POLICY_CHANGED"
+
+
+class ToolChanged(Superseded):
+    """Out of date. Nothing was decided. The tool {tool} was defined anew here after this was asked, at {at}. The run asks again once it is pinned to it."""
+
+    code = "TOOL_CHANGED"
 
 
 class PolicyInForce(Refused):

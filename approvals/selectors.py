@@ -14,12 +14,25 @@ from accounts.models import ClockTimestamp
 from accounts.selectors import authority_of, proved_body
 from accounts.statements import Gathered, fetch, gather, gathered, stored, stored_rows
 from accounts.states import Actor, Permission
-from approvals.models import Answer, Assignment, Decision, Delegation, Grant, PolicyDecision, PolicyVersion, Vote, Wait
+from approvals.models import (
+    Answer,
+    Assignment,
+    Decision,
+    Delegation,
+    Grant,
+    PolicyActivation,
+    PolicyDecision,
+    PolicyVersion,
+    Vote,
+    Wait,
+)
 from approvals.policies import BUILT_IN, BUILT_IN_VERSION, Policy, read
 from approvals.statements import (
     ASKED_PEOPLE,
     ASKING_ABOUT,
     GRANTS_FOR,
+    LOOKED,
+    NOW_AND_POLICY,
     OVERDUE,
     PAST_DEADLINE,
     POLICY_NUMBER,
@@ -27,10 +40,12 @@ from approvals.statements import (
     TO_ESCALATE,
     TO_REMIND,
     TOOLS_ASKED_ABOUT,
+    TWO_TO_SAY,
     UNDER_ANOTHER_POLICY,
 )
 from approvals.states import LIVE_WAIT, AnswerKind, WaitStatus, Whose
 from receipts.models import ToolCall
+from receipts.states import EffectClass
 from runs.canonical import digest, parse
 
 
@@ -142,9 +157,15 @@ def access_delegation(*, actor: Actor, id: UUID) -> Delegation:
     return found
 
 
+def looked_at(*, actor: Actor, wait_id: UUID) -> bool:
+    """Whether a wait was ever shown whole to a person."""
+    return bool(fetch(LOOKED, {"wait": wait_id, "actor": actor.label}))
+
+
 def newest_wait(*, call_id: UUID) -> Wait | None:
     """The wait that was opened last for a call."""
-    return Wait.objects.filter(tool_call_id=call_id).order_by("-opened_at").first()
+    waits = Wait.objects.filter(tool_call_id=call_id).select_related("run", "tool_call")
+    return waits.defer("tool_call__args").order_by("-opened_at").first()
 
 
 def newest_waits(*, call_ids: Sequence[UUID]) -> dict[UUID, Wait]:
@@ -217,6 +238,17 @@ def policy_number(tenant_id: UUID) -> int:
     return int(found[0][0]) if found else 0
 
 
+def now_and_policy(tenant_id: UUID) -> tuple[datetime, int]:
+    """The database's clock, and the number of the version in force, in one query."""
+    ((now, number),) = fetch(NOW_AND_POLICY, {"tenant": tenant_id})
+    return now, number
+
+
+def last_activation(tenant_id: UUID) -> PolicyActivation | None:
+    """Who put which version in force last; None where nobody ever has."""
+    return PolicyActivation.objects.filter(tenant_id=tenant_id).order_by("-seq").first()
+
+
 def policy_number_kept(tenant_id: UUID) -> int:
     """The same, and it stays in force until the caller's transaction ends (ruling 35)."""
     kept = f"{POLICY_NUMBER} FOR SHARE"
@@ -268,6 +300,15 @@ def rulings_of(call_ids: Sequence[UUID]) -> dict[UUID, PolicyDecision]:
     """By call, what policy said about it last."""
     rows = PolicyDecision.objects.filter(tool_call_id__in=call_ids).order_by("at")
     return {row.tool_call_id: row for row in rows}
+
+
+def two_have_to_say(call: ToolCall) -> bool:
+    """Whether two people have to say the same of the outcome of a call with an effect: because its tenant wants it of all of
+    them, or because the rule by which it was sent did. What policy says by now changes nothing about a call that was sent.
+    """
+    if call.effect_class == EffectClass.READ_ONLY:
+        return False
+    return bool(fetch(TWO_TO_SAY, {"call": call.id, "tenant": call.tenant_id})[0][0])
 
 
 def waits_to_remind(limit: int = 200) -> list[tuple[UUID, UUID]]:

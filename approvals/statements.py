@@ -62,6 +62,19 @@ decided AS (
 
 POLICY_NUMBER = "SELECT number FROM approvals_policyhead WHERE tenant_id = %(tenant)s"
 
+# The clock and the number of the version in force, for a page: nothing is locked.
+NOW_AND_POLICY = """
+SELECT clock_timestamp(), coalesce((SELECT number FROM approvals_policyhead WHERE tenant_id = %(tenant)s), 0)"""
+
+# The same with what a tenant lets its people do.
+WAIT_FOUND = f"{NOW_AND_POLICY}, self_approval FROM accounts_tenant WHERE id = %(tenant)s"
+
+# Whether two people have to say the same of a call's outcome: by its tenant, or by the last ruling on it.
+TWO_TO_SAY = """
+SELECT t.two_for_verdicts OR coalesce((
+    SELECT p.verdict_people > 1 FROM approvals_policydecision p WHERE p.tool_call_id = %(call)s ORDER BY p.at DESC LIMIT 1), false)
+FROM accounts_tenant t WHERE t.id = %(tenant)s"""
+
 POLICY_OPEN = "INSERT INTO approvals_policyhead (tenant_id, number) VALUES (%(tenant)s, 0) ON CONFLICT DO NOTHING"
 
 # Which tools people are asked about, as they were when they were asked.

@@ -179,12 +179,13 @@ def _sessions() -> int:
 def _approve(wait: Any) -> None:
     """Decide a wait, as a page would."""
     from accounts.selectors import actor_named
-    from approvals.services import Seen, approval_decide
+    from approvals.services import Seen
     from approvals.states import DecisionVerdict
+    from runtime.services import wait_decide
 
     seen = Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
     actor = actor_named(username=ours.PERSON, door="command")
-    approval_decide(actor=actor, wait_id=wait.id, verdict=DecisionVerdict.APPROVE, seen=seen, reason="bench")
+    wait_decide(actor=actor, wait_id=wait.id, verdict=DecisionVerdict.APPROVE, seen=seen, reason="bench")
 
 
 def _committed(table: str, **key: UUID) -> datetime:

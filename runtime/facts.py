@@ -91,7 +91,8 @@ def _rests(session: Session, call: Any, observed: Collection[UUID]) -> bool:
 
 
 def _base(session: Session, call: Any) -> str:
-    return base_step(*bound_tool(session, call))
+    tool, args = bound_tool(session, call)
+    return base_step(tool, args, session.marks(tool))
 
 
 def _notice(lapsed: list[Lapsed], resting: list[Any]) -> str:

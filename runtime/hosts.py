@@ -6,7 +6,7 @@ A host never writes a row. It says what one try gave; the loop records it.
 import logging
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +15,7 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from accounts.keys import new_id
+from approvals.policies import Mark, texts_at, without
 from checkpoints.envelope import secret_in, withheld
 from receipts.selectors import RunKeys
 from receipts.statements import NewCall, NewProposal
@@ -83,11 +84,13 @@ def bind_turn(
     run_id: UUID,
     results: Sequence[PriorResult],
     keys: RunKeys,
+    marks: Callable[[Tool], Sequence[Mark]],
     epochs: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Bound]:
     """Bind every proposal of a turn, in order. A key that is already live in the run, or earlier in this turn, is reused;
     one whose outcome nobody knows and that the run went on without is refused.
 
+    `marks` gives the arguments of a tool that not everybody may see: no step name and no refusal repeats them.
     `epochs` says how often what a step observed has lapsed: reading it again is a step of its own (T06).
     """
     now = replace(keys, live=dict(keys.live))
@@ -96,7 +99,7 @@ def bind_turn(
         if proposed.tool == FINISH.key:
             bound.append(_bind_finish(ordinal, proposed, alone=len(turn.proposals) == 1))
             continue
-        item = _bind(ordinal, proposed, spec, run_id, results, now, epochs)
+        item = _bind(ordinal, proposed, spec, run_id, results, now, marks, epochs)
         if item.call is not None:
             now.live[item.call.idempotency_key] = item.call.id
         bound.append(item)
@@ -110,10 +113,11 @@ def bind_written(
     run_id: UUID,
     results: Sequence[PriorResult],
     keys: RunKeys,
+    marks: Callable[[Tool], Sequence[Mark]],
     epochs: Mapping[str, int] = MappingProxyType({}),
 ) -> Bound:
     """Bind a call that a person wrote, by the same rules as a model's proposal."""
-    return _bind(0, written, spec, run_id, results, keys, epochs)
+    return _bind(0, written, spec, run_id, results, keys, marks, epochs)
 
 
 def _bind_finish(ordinal: int, proposed: ProposedCall, *, alone: bool) -> Bound:
@@ -131,15 +135,17 @@ def _bind(
     run_id: UUID,
     results: Sequence[PriorResult],
     keys: RunKeys,
+    marks: Callable[[Tool], Sequence[Mark]],
     epochs: Mapping[str, int],
 ) -> Bound:
     tool = next((tool for tool in spec.tools if tool.key == proposed.tool), None)
+    marked = marks(tool) if tool else ()
     try:
         if ordinal >= CALLS_PER_TURN:
             raise _Unusable(f"at most {CALLS_PER_TURN} calls a turn")
         if tool is None:
             raise _Unusable(f"unknown tool {withheld(proposed.tool)}")
-        args, value, step_name = _complete(tool, proposed, results, epochs)
+        args, value, step_name = _complete(tool, proposed, results, marked, epochs)
         plain = canonical(value, max_bytes=MAX_BYTES)
         step_name = _granted_step(step_name, value, keys.granted)
         key = idempotency_key(run_id=run_id, step_name=step_name, args=value)
@@ -148,7 +154,8 @@ def _bind(
     except (_Unusable, NotCanonical) as error:
         args_digest = _digest_of(proposed.arguments)
         named = withheld(proposed.tool)[:200]
-        return Bound(NewProposal(ordinal, named, args_digest, Disposition.REFUSED, refusal=_said(error)))
+        said = _said(error, Keyring(_hidden(proposed.arguments, marked)))
+        return Bound(NewProposal(ordinal, named, args_digest, Disposition.REFUSED, refusal=said))
     intent = intent_key(step_name=step_name, args=value)
     known = keys.live.get(key) or keys.carried.get(intent)
     if known is not None:
@@ -170,8 +177,23 @@ def _bind(
     return Bound(NewProposal(ordinal, tool.key, call.args_digest, Disposition.NEW, call=call.id), call, tool, args)
 
 
+def _hidden(arguments: Any, marked: Sequence[Mark]) -> Sequence[str]:
+    """The marked texts of proposed arguments; those that are not canonical are said nothing of but their place."""
+    if not marked:
+        return ()
+    try:
+        canonical(arguments)
+        return texts_at(arguments, marked)
+    except NotCanonical:
+        return ()
+
+
 def _complete(
-    tool: Tool, proposed: ProposedCall, results: Sequence[PriorResult], epochs: Mapping[str, int]
+    tool: Tool,
+    proposed: ProposedCall,
+    results: Sequence[PriorResult],
+    marked: Sequence[Mark],
+    epochs: Mapping[str, int],
 ) -> tuple[Arguments, dict[str, Any], str]:
     try:
         args = tool.complete(tool.arguments.model_validate_json(canonical(proposed.arguments)), results)
@@ -183,7 +205,8 @@ def _complete(
         raise
     except ValueError as error:
         raise _Unusable(str(error)) from error
-    step_name = base_step(tool, args)
+    value = args.model_dump(mode="json")
+    step_name = base_step(tool, args, marked)
     if tool.half_life_seconds is not None and epochs.get(step_name, 0):
         step_name = f"{step_name}~{epochs[step_name] + 1}"
     if len(step_name) > STEP_NAME_LIMIT:
@@ -191,7 +214,7 @@ def _complete(
     found = secret_in(step_name)
     if found:
         raise _Unusable(f"the step name looks like a {found}, which may not be stored; name the step without it")
-    return args, args.model_dump(mode="json"), step_name
+    return args, value, step_name
 
 
 def _granted_step(step_name: str, value: dict[str, Any], granted: Collection[str]) -> str:
@@ -203,9 +226,10 @@ def _granted_step(step_name: str, value: dict[str, Any], granted: Collection[str
     return named
 
 
-def base_step(tool: Tool, args: Arguments) -> str:
-    """The name of the step that a call is, whatever its epoch."""
-    return f"{tool.key}/{tool.step_label(args)}"
+def base_step(tool: Tool, args: Arguments, marked: Sequence[Mark]) -> str:
+    """The name of the step that a call is, whatever its epoch. It repeats nothing that is masked of its arguments."""
+    named = f"{tool.key}/{tool.step_label(args)}"
+    return without(named, texts_at(args.model_dump(mode="json"), marked)) if marked else named
 
 
 def _digest_of(arguments: Any) -> str:
@@ -245,7 +269,7 @@ def _ms_since(started: float) -> int:
 
 
 def _run(tool: Tool, context: ToolContext, args: Arguments) -> Tried:
-    keys = Keyring()
+    keys = Keyring(context.hidden)
     try:
         outcome = keys.answered(tool.run(replace(context, secret=keys), args))
         reach("after_response", tool.key)
@@ -285,7 +309,7 @@ def _check_texts(outcome: ToolOutcome) -> None:
 
 def try_probe(tool: Tool, context: ToolContext, args: Arguments) -> ToolOutcome | bool | None:
     """Look once whether a key was executed. A finding that can't be used says nothing: None."""
-    keys = Keyring()
+    keys = Keyring(context.hidden)
     try:
         found = tool.probe(replace(context, secret=keys), args)
         if isinstance(found, ToolOutcome):

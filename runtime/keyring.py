@@ -1,10 +1,12 @@
 """Secrets that tools use: named in the arguments, looked up for one try, and repeated nowhere afterwards (D-085)."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from django.conf import settings
 
+from approvals.policies import without
 from checkpoints.envelope import withheld
 from runs.canonical import canonical
 from runtime.contracts import ANSWER_BYTES, SecretRef, ToolFailed, ToolOutcome
@@ -15,10 +17,14 @@ SHORTEST = 8  # a shorter one could not be told from other words of an answer
 
 
 class Keyring:
-    """The secrets of one try. What an installation has named (SIGNALBOX_TOOL_SECRETS) can be used; nothing else can."""
+    """The secrets of one try. What an installation has named (SIGNALBOX_TOOL_SECRETS) can be used; nothing else can.
 
-    def __init__(self) -> None:
+    `hidden`: texts of the arguments that not everybody may see, which what is stored to be read is stored without.
+    """
+
+    def __init__(self, hidden: Sequence[str] = ()) -> None:
         self._used: list[str] = []
+        self._hidden = hidden
 
     def __call__(self, ref: SecretRef) -> str:
         """The secret that arguments name. Raises ToolFailed: nothing was sent."""
@@ -39,8 +45,10 @@ class Keyring:
         return any(form.encode() in said for secret in self._used for form in (secret, json.dumps(secret)[1:-1]))
 
     def readable(self, text: str) -> str:
-        """A text from outside as it may be stored to be read, without a secret: one of a known form, or one of this try."""
-        return REPEATED if self.repeated_in(text.encode("utf-8", "replace")) else withheld(text)
+        """A text from outside as it may be stored to be read: without a secret, one of a known form or one of this try, and
+        without what is masked of the arguments.
+        """
+        return REPEATED if self.repeated_in(text.encode("utf-8", "replace")) else without(withheld(text), self._hidden)
 
     def answered(self, outcome: ToolOutcome) -> ToolOutcome:
         """What a tool gave, as the run may keep it and the model may read it."""

@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from runtime.contracts import Agent, AgentSpec, Price, Tool
-from runtime.tools.registry import definition_hash, misdeclared
+from runtime.tools.registry import definition_hash, misdeclared, tool_marks
 
 
 @cache
@@ -33,9 +33,16 @@ def manifest(spec: AgentSpec) -> dict[str, Any]:
         "instructions": spec.instructions,
         "gateway": settings.MODEL_GATEWAY,
         "model": model_name(spec),
-        "tools": [{"key": tool.key, "version": tool.version, "hash": definition_hash(tool)} for tool in spec.tools],
+        "tools": [_described(tool) for tool in spec.tools],
         **({"children": {key: dict(caps) for key, caps in spec.children.items()}} if spec.children else {}),
     }
+
+
+def _described(tool: Tool) -> dict[str, Any]:
+    """A tool in a manifest. What it marks as sensitive stays masked in the runs of that version, whatever is installed later."""
+    marked = [{"path": ".".join(mark.path), "audited": mark.audited} for mark in tool_marks(tool)]
+    described = {"key": tool.key, "version": tool.version, "hash": definition_hash(tool)}
+    return {**described, "sensitive": marked} if marked else described
 
 
 def pinned(spec: AgentSpec) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from approvals.policies import BUILT_IN, Policy
+from approvals.policies import BUILT_IN, Mark, Policy, texts_at
 from approvals.selectors import is_answered_by_file
 from checkpoints.envelope import Contract, ResultRef, Snapshot
 from checkpoints.selectors import Position
@@ -36,6 +36,7 @@ from runtime.conversation import Conversation, history_of, rebuild
 from runtime.descent import child_report
 from runtime.heartbeat import Heartbeat
 from runtime.hosts import Asking, Tried
+from runtime.tools.registry import tool_marks
 
 if TYPE_CHECKING:
     from runtime.guards import Failed
@@ -217,8 +218,13 @@ class Session:
         self.reread()
         return True
 
+    def marks(self, tool: Tool) -> tuple[Mark, ...]:
+        """The arguments of a tool that not everybody may see, by the tool and by the policy."""
+        return (*tool_marks(tool), *self.policy.marks(tool=tool.key, agent=self.spec.key))
+
     def context(self, sending: Sending) -> ToolContext:
         """What the tool may read for this attempt."""
+        marks = self.marks(sending.tool)
         return ToolContext(
             run_id=self.run.id,
             call_id=sending.call_id,
@@ -228,6 +234,7 @@ class Session:
             inputs=self.inputs,
             results=tuple(self.results),
             outside_url=settings.OUTSIDE_URL,
+            hidden=texts_at(sending.args.model_dump(mode="json"), marks) if marks else (),
             child=lambda child_id: child_report(self.run, child_id),
             recall=lambda subject: memory_texts(tenant_id=self.holding.tenant_id, subject=subject),
             about_to_send=self._about_to_send,

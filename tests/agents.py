@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 from uuid import UUID
 
 from receipts.states import EffectClass
@@ -24,6 +24,7 @@ from runtime.contracts import (
     ProposedCall,
     ReportDraft,
     SecretRef,
+    Sensitive,
     ToolContext,
     ToolOutcome,
 )
@@ -243,6 +244,34 @@ class Keyed(Once):
         return ToolOutcome(answer.object(), external_ref="kept", target="elsewhere")
 
 
+class Payee(Arguments):
+    name: Annotated[str, Sensitive()]
+    country: str
+
+
+class PaymentArguments(Labelled):
+    """`number` is audited, `note` is marked by policies only."""
+
+    number: Annotated[str, Sensitive(audited=True)]
+    cents: Annotated[int, Sensitive()]
+    payees: tuple[Payee, ...]
+    note: str = ""
+
+
+class Pay(Once):
+    """Moves money; not everybody may see whose."""
+
+    key: ClassVar[str] = "pay"
+    arguments: ClassVar[type[Arguments]] = PaymentArguments
+
+    def step_label(self, args: Arguments) -> str:
+        payment = expect(args, PaymentArguments)
+        return f"{payment.label}-{payment.number}" if payment.label == "named" else payment.label
+
+    def run(self, context: ToolContext, args: Arguments) -> ToolOutcome:
+        return SCRIPT.run(self.key, expect(args, PaymentArguments).label, context)
+
+
 class Apart(Once):
     """Rests on nothing that was read."""
 
@@ -419,7 +448,13 @@ class Parent(Told):
     )
 
 
+class Paying(Told):
+    """Moves money."""
+
+    spec: ClassVar[AgentSpec] = _spec("paying", tools=(Look(), Pay()))
+
+
 AGENTS = [
     f"tests.agents.{name}"
-    for name in ("Told", "Promising", "Settling", "Brief", "Paid", "Bound", "Researching", "Parent")
+    for name in ("Told", "Promising", "Settling", "Brief", "Paid", "Bound", "Researching", "Parent", "Paying")
 ]

@@ -41,10 +41,15 @@ class PolicyDecision(models.Model):
     policy_version = models.CharField(max_length=64)
     outcome = models.CharField(max_length=20)
     rule = models.CharField(max_length=500)
+    # How many people have to say the same of the outcome of the call, where nobody knows it.
+    verdict_people = models.SmallIntegerField(db_default=1)
     at = models.DateTimeField(db_default=ClockTimestamp())
 
     class Meta:
-        constraints: ClassVar = [rule("policy_outcome_known", among("outcome", PolicyOutcome))]
+        constraints: ClassVar = [
+            rule("policy_outcome_known", among("outcome", PolicyOutcome)),
+            rule("verdict_people_one_or_two", "verdict_people IN (1, 2)"),
+        ]
         triggers: ClassVar = [append_only(), no_truncate()]
 
     def __str__(self) -> str:

@@ -26,6 +26,7 @@ from pydantic import (
 
 from accounts.states import GROUP, Role
 from approvals.policies.expression import NotAnExpression, compiled
+from approvals.policies.masking import Mark, mark_at
 from approvals.policies.ruling import Demand
 from approvals.states import OnDeadline, PolicyOutcome, Risk
 from receipts.states import EffectClass
@@ -100,6 +101,15 @@ def _key(given: str) -> str:
     return given
 
 
+def _addressee(given: Any) -> Any:
+    """A group or a role of people."""
+    kind, _, name = given.partition(":") if isinstance(given, str) else ("", "", "")
+    if given and not ((kind == "group" and GROUP.fullmatch(name)) or (kind == "role" and name in set(Role))):
+        raise ValueError('write "group:NAME" or "role:NAME"')
+    return given
+
+
+Addressee = Annotated[str, BeforeValidator(_addressee)]
 Seconds = Annotated[int, BeforeValidator(_seconds)]
 Seen = Annotated[str, Field(min_length=1), AfterValidator(_seen)]
 Keys = tuple[Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_key)], ...]
@@ -167,8 +177,9 @@ class Rule(_Part):
     validity: Seconds | None = None
     remind: Seconds | None = None
     escalate: Seconds | None = None
-    escalate_to: str = ""
+    escalate_to: Addressee = ""
     grants: bool = Field(default=True, strict=True)
+    verdict_people: int = Field(default=1, ge=1, le=2, strict=True)
 
     @field_validator("condition")
     @classmethod
@@ -187,14 +198,6 @@ class Rule(_Part):
             raise ValueError("a group is small letters, digits, - and _, at most 64 of them")
         return given
 
-    @field_validator("escalate_to")
-    @classmethod
-    def _addressee(cls, given: str) -> str:
-        kind, _, name = given.partition(":")
-        if given and not ((kind == "group" and GROUP.fullmatch(name)) or (kind == "role" and name in set(Role))):
-            raise ValueError('write "group:NAME" or "role:NAME"')
-        return given
-
     @model_validator(mode="after")
     def _sound(self) -> "Rule":
         for why, wrong in self._contradictions().items():
@@ -210,6 +213,7 @@ class Rule(_Part):
             and self.then != "ask",
             'batch: only calls of low risk that one person decides may be approved together (risk = "low")': self.batch
             and (self.risk != "low" or self.people != 1 or bool(self.dwell) or self.step_up),
+            "verdict_people: a call that is denied has no outcome": self.then == "deny" and self.verdict_people > 1,
             "escalate and escalate_to: give both or none": bool(self.escalate) != bool(self.escalate_to),
             "dwell, remind and escalate: they come before the deadline": max(
                 self.dwell or 0, self.remind or 0, self.escalate or 0
@@ -244,13 +248,36 @@ class Rule(_Part):
 
 
 _CONDITIONS = {"tools", "effects", "agents", "environments", "hours", "amount_over", "condition"}
-_ASKING = frozenset(set(Rule.model_fields) - {"name", "then"} - _CONDITIONS)
+_ASKING = frozenset(set(Rule.model_fields) - {"name", "then", "verdict_people"} - _CONDITIONS)
+
+
+class Mask(_Part):
+    """Arguments of some tools that not everybody may see, as paths with dots, beside those that the tools mark themselves."""
+
+    tools: Keys = ()
+    agents: Keys = ()
+    arguments: tuple[Annotated[Seen, Field(max_length=200)], ...] = Field(min_length=1, max_length=RULES_LIMIT)
+    audited: bool = Field(default=False, strict=True)
+    shown_to: Addressee = ""
+
+    @field_validator("arguments")
+    @classmethod
+    def _paths(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        if any(not name for path in given for name in path.split(".")):
+            raise ValueError('write the path of an argument as "to.iban"; * stands for any name')
+        return given
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """What it marks, on the tools that it is about."""
+        return tuple(mark_at(path, audited=self.audited, shown_to=self.shown_to) for path in self.arguments)
 
 
 class Document(_Part):
-    """The rules in their order, and which argument of a tool holds its amount, as a path with dots."""
+    """The rules in their order, which argument of a tool holds its amount, as a path with dots, and which are masked."""
 
     amounts: dict[Annotated[str, AfterValidator(_key)], Annotated[Seen, Field(max_length=200)]] = {}
+    mask: tuple[Mask, ...] = Field(default=(), max_length=RULES_LIMIT)
     rule: tuple[Rule, ...]
 
     @field_validator("rule", mode="before")

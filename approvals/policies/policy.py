@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from approvals.policies.document import DAYS, Document, Hours, Rule, matches_one
 from approvals.policies.expression import Unanswerable, holds
+from approvals.policies.masking import Mark, mark_at
 from approvals.policies.ruling import BUILT_IN_VERSION, RULE_LIMIT, Ruling, rule_built_in
 from approvals.states import PolicyOutcome
 
@@ -77,6 +78,19 @@ class Policy:
         """Whether what it says depends on the time."""
         return any(rule.hours for rule in self.rules)
 
+    @property
+    def masks_anything(self) -> bool:
+        """Whether it masks something of some tool."""
+        return bool(self.unreadable or (self.document and self.document.mask))
+
+    def marks(self, *, tool: str, agent: str) -> tuple[Mark, ...]:
+        """The arguments of a tool of an agent that it masks, beside those that the tool marks itself; all where it can't be read."""
+        if self.unreadable:
+            return (mark_at("*"),)
+        masks = self.document.mask if self.document else ()
+        about = [mask for mask in masks if matches_one(mask.tools, tool) and matches_one(mask.agents, agent)]
+        return tuple(mark for mask in about for mark in mask.marks)
+
     def rule_on(self, facts: Facts) -> Ruling:
         """What it says of a call: the first rule that is about it. One that can't be asked of the call denies it."""
         if facts.forbidden_by:
@@ -99,7 +113,9 @@ class Policy:
 
     def _says(self, rule: Rule, number: int) -> Ruling:
         said = f"Rule {number} of policy {self.version}: {rule.name}"
-        return Ruling(rule.outcome, said, rule.demand, self.version, grants=rule.grants)
+        return Ruling(
+            rule.outcome, said, rule.demand, self.version, grants=rule.grants, verdict_people=rule.verdict_people
+        )
 
     def _built_in(self, facts: Facts) -> Ruling:
         said = "No rule of the policy is about it. Built in: " if self.rules else ""

@@ -45,6 +45,8 @@ class Ruling:
     # Whether a standing grant may stand for the person that is asked, and the one by which a call is let go.
     grants: bool = True
     granted_by: UUID | None = None
+    # How many people have to say the same of its outcome, where nobody knows it.
+    verdict_people: int = 1
 
     @property
     def coverable(self) -> bool:

@@ -9,7 +9,7 @@ from accounts.errors import Invalid, NotAllowed, NotFound, Refused
 from accounts.states import Actor, Permission
 from approvals.errors import NotTogether, WaitNotHere
 from approvals.selectors import access_wait, givers_to
-from approvals.services.checks import Seen
+from approvals.services.checks import Seen, Tools
 from approvals.services.decide import Decided, Voted, approval_decide
 from approvals.states import DecisionVerdict
 
@@ -33,7 +33,7 @@ class Answered:
 
 
 def approvals_decide(
-    *, actor: Actor, items: Sequence[Item], verdict: DecisionVerdict, reason: str
+    *, actor: Actor, items: Sequence[Item], verdict: DecisionVerdict, reason: str, tools: Tools
 ) -> list[Answered] | Refused:
     """Decide several waits with one verdict and one reason, in the order given, and say of each what came of it.
 
@@ -44,7 +44,7 @@ def approvals_decide(
     refused = _not_allowed(actor) or _unfit(items)
     if refused is not None:
         return refused
-    return [Answered(item.wait_id, _one(actor, item, verdict, reason)) for item in items]
+    return [Answered(item.wait_id, _one(actor, item, verdict, reason, tools)) for item in items]
 
 
 def _not_allowed(actor: Actor) -> NotAllowed | None:
@@ -63,7 +63,7 @@ def _unfit(items: Sequence[Item]) -> Invalid | None:
     return None
 
 
-def _one(actor: Actor, item: Item, verdict: DecisionVerdict, reason: str) -> Decided | Voted | Refused:
+def _one(actor: Actor, item: Item, verdict: DecisionVerdict, reason: str, tools: Tools) -> Decided | Voted | Refused:
     """Decide one item. A wait of somebody else is refused as one that is not there, and the others go on."""
     try:
         wait = access_wait(actor=actor, id=item.wait_id)
@@ -73,4 +73,4 @@ def _one(actor: Actor, item: Item, verdict: DecisionVerdict, reason: str) -> Dec
         refused = NotTogether()
         audit_refused(actor=actor, action="wait.decide", object_type="wait", object_id=wait.id, refused=refused)
         return refused
-    return approval_decide(actor=actor, wait_id=wait.id, verdict=verdict, seen=item.seen, reason=reason)
+    return approval_decide(actor=actor, wait_id=wait.id, verdict=verdict, seen=item.seen, reason=reason, tools=tools)

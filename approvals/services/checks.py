@@ -1,15 +1,16 @@
 """What a decision is held against, under the locks of its run and its wait: is it still asked, on exactly this, by this person?"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
-from typing import Any
+from typing import Any, Protocol
+from uuid import UUID
 
 from django.conf import settings
 
 from accounts.codec import BodyChanged
 from accounts.errors import Invalid, Refused
-from accounts.models import Tenant
 from accounts.statements import fetch, gather, stored
 from accounts.states import Actor
 from approvals.errors import (
@@ -32,12 +33,13 @@ from approvals.errors import (
     StepUp,
     Superseded,
     TooLate,
+    ToolChanged,
 )
 from approvals.models import Decision, Vote, Wait
 from approvals.policies import version_name
-from approvals.selectors import decision_of, newest_wait, policy_number_kept, votes_of
+from approvals.selectors import decision_of, last_activation, newest_wait, policy_number_kept, votes_of
 from approvals.services.voice import voice_of
-from approvals.statements import LOOKED, WAIT_LOCK
+from approvals.statements import LOOKED, WAIT_FOUND, WAIT_LOCK
 from approvals.states import OF_A_QUESTION, DecisionVerdict, WaitKind, WaitStatus
 from checkpoints.envelope import unfit_text
 from checkpoints.errors import Unreadable
@@ -67,10 +69,22 @@ class Seen:
     not_shown: tuple[str, ...] = ()
 
 
+class Tools(Protocol):
+    """What a decision asks about the tool of a call, which only the runtime knows; asked inside the decision's transaction."""
+
+    def definition(self, run: Run, tool: str) -> str | None:
+        """The hash of its definition as the run's agent has it now; "" where it has no such tool, None where the agent is not here."""
+        ...
+
+    def unseen(self, actor: Actor, locked: "Locked") -> Sequence[str]:
+        """The paths of arguments that are marked as sensitive and that this person was never shown."""
+        ...
+
+
 @dataclass(frozen=True)
 class Locked:
     """A wait with what a decision on it depends on, under the locks of its run and of itself. `votes` are those that stand,
-    `policy` is the version in force, `checkpoint` the revision that the wait is bound to, `withdrawn` a commitment of the
+    `policy` is the number of the version in force, `checkpoint` the revision that the wait is bound to, `withdrawn` a commitment of the
     run that holds no more.
     """
 
@@ -79,7 +93,7 @@ class Locked:
     self_approval: bool
     now: datetime
     votes: list[Vote]
-    policy: str
+    policy: int
     checkpoint: Checkpoint | None
     withdrawn: Commitment | None
 
@@ -99,17 +113,23 @@ def wait_locked(run: Run, wait_id: Any) -> Locked:
     number = found["governing"][0][0] if found["governing"] else policy_number_kept(run.tenant_id)
     votes = stored(Vote, found["standing_votes"])
     withdrawn = withdrawn_of(commitments_in(found["committed"]))
-    return Locked(run, wait, self_approval, now, votes, version_name(number), checkpoint, withdrawn)
+    return Locked(run, wait, self_approval, now, votes, number, checkpoint, withdrawn)
 
 
 def wait_found(wait: Wait) -> Locked:
     """The same without a lock, for a page that says beforehand what would be refused. The service decides again."""
-    tenant = Tenant.objects.get(id=wait.tenant_id)
-    now = fetch("SELECT clock_timestamp()", {})[0][0]
+    ((now, policy, self_approval),) = fetch(WAIT_FOUND, {"tenant": wait.tenant_id})
     checkpoint = Checkpoint.objects.filter(run_id=wait.run_id, revision=wait.checkpoint_revision).first()
     withdrawn = withdrawn_commitment(wait.run_id)
     return Locked(
-        wait.run, wait, tenant.self_approval, now, votes_of(wait.id), wait.policy_version, checkpoint, withdrawn
+        wait.run,
+        wait,
+        self_approval,
+        now,
+        votes_of(wait.id),
+        policy,
+        checkpoint,
+        withdrawn,
     )
 
 
@@ -132,7 +152,7 @@ def voice_to_decide(actor: Actor, locked: Locked, verdict: DecisionVerdict, seen
         or _policy_holds(locked)
     )
     if refused is None and verdict == DecisionVerdict.APPROVE:
-        refused = _shown_whole(seen) or _looked_long_enough(actor, locked.wait) or _confirmed(actor, locked)
+        refused = unseen_refusal(seen.not_shown) or _looked_long_enough(actor, locked.wait) or _confirmed(actor, locked)
     return refused or voice
 
 
@@ -150,6 +170,12 @@ def _of_another_kind(wait: Wait, verdict: DecisionVerdict) -> Refused | None:
     if (wait.kind == WaitKind.QUESTION) == (verdict in OF_A_QUESTION):
         return None
     return NotACall() if wait.kind == WaitKind.QUESTION else NotAQuestion()
+
+
+def may_decide_call(*, actor: Actor, call_id: UUID) -> bool:
+    """Whether a person may decide the newest wait of a call, or could have while it was open."""
+    wait = newest_wait(call_id=call_id)
+    return wait is not None and isinstance(voice_for(actor, wait_found(wait)), str)
 
 
 def reason_refusal(reason: str) -> Invalid | None:
@@ -239,11 +265,25 @@ def _ground_holds(gone: Commitment | None) -> Refused | None:
 def _policy_holds(locked: Locked) -> PolicyChanged | None:
     """Nothing is decided on what a policy asked that is not in force any more (ruling 35)."""
     asked = locked.wait.policy_version
-    return None if asked == locked.policy else PolicyChanged({"now": locked.policy, "asked": asked})
+    now = version_name(locked.policy)
+    if asked == now:
+        return None
+    last = last_activation(locked.run.tenant_id)
+    by, at = (last.activated_by.partition(":")[2], clock(last.at)) if last else ("nobody", "")
+    return PolicyChanged({"now": now, "asked": asked, "by": by, "at": at})
 
 
-def _shown_whole(seen: Seen) -> IncompleteView | None:
-    return IncompleteView({"paths": ", ".join(seen.not_shown)[:400]}) if seen.not_shown else None
+def tool_refusal(wait: Wait, installed: str | None) -> ToolChanged | None:
+    """Why nothing is decided about a tool that is defined otherwise by now; None where it is not, or can't be told here."""
+    if installed is None or installed == wait.tool_hash:
+        return None
+    tool, at = wait.tool_call.tool, clock(wait.opened_at)
+    return ToolChanged({"tool": tool, "at": at, "asked": wait.tool_hash, "now": installed})
+
+
+def unseen_refusal(paths: Sequence[str]) -> IncompleteView | None:
+    """Why a call is not approved of which this was not shown; None where all of it was."""
+    return IncompleteView({"paths": ", ".join(paths)[:400]}) if paths else None
 
 
 def _looked_long_enough(actor: Actor, wait: Wait) -> Dwell | None:

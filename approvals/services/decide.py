@@ -12,7 +12,15 @@ from accounts.keys import new_id
 from accounts.statements import fetch
 from accounts.states import Actor, NoticeKind, Permission
 from approvals.models import Wait
-from approvals.services.checks import Locked, Seen, voice_to_decide, wait_locked
+from approvals.services.checks import (
+    Locked,
+    Seen,
+    Tools,
+    tool_refusal,
+    unseen_refusal,
+    voice_to_decide,
+    wait_locked,
+)
 from approvals.services.wait import queue_if_all_are_closed, wait_tell
 from approvals.statements import VOTE, VOTE_AND_DECIDE
 from approvals.states import DecisionVerdict, WaitStatus
@@ -45,18 +53,20 @@ class Voted:
 
 
 def approval_decide(
-    *, actor: Actor, wait_id: UUID, verdict: DecisionVerdict, seen: Seen, reason: str
+    *, actor: Actor, wait_id: UUID, verdict: DecisionVerdict, seen: Seen, reason: str, tools: Tools
 ) -> Decided | Voted | Refused:
     """Decide one wait, or give one of the votes that it asks for (ruling 15). Page, API, command line and batch come here.
 
     Guarded under the run's and the wait's locks: the wait is open, what was seen is what is bound, the stored arguments
-    still have that digest, the deadline has not passed, this person is asked and has not voted yet. The first reject, or the
+    still have that digest, the deadline has not passed, policy and tool are what they were when it was asked, this person is
+    asked and has not voted yet; an approval also needs that all of it was shown to them. The first reject, or the
     approval that meets the quorum, decides: decision, wait, wakeup, queued run and audit row commit together with the vote.
     A refusal changes nothing and is audited. Raises NotFound for a wait that is not in the actor's tenant.
     """
     run_id = run_asked(actor, wait_id)
     with transaction.atomic():
-        outcome = _decide(actor, run_id, wait_id, verdict, seen, reason.strip())
+        locked = wait_locked(run_lock(run_id), wait_id)
+        outcome = _decide(actor, locked, tools, verdict, seen, reason.strip())
     if isinstance(outcome, Refused):
         audit_refused(actor=actor, action="wait.decide", object_type="wait", object_id=wait_id, refused=outcome)
     elif isinstance(outcome, Decided):
@@ -74,12 +84,16 @@ def run_asked(actor: Actor, wait_id: UUID) -> UUID:
 
 
 def _decide(
-    actor: Actor, run_id: UUID, wait_id: UUID, verdict: DecisionVerdict, seen: Seen, reason: str
+    actor: Actor, locked: Locked, tools: Tools, verdict: DecisionVerdict, seen: Seen, reason: str
 ) -> Decided | Voted | Refused:
-    locked = wait_locked(run_lock(run_id), wait_id)
     voice = voice_to_decide(actor, locked, verdict, seen, reason)
     if isinstance(voice, Refused):
         return voice
+    refused: Refused | None = tool_refusal(locked.wait, tools.definition(locked.run, locked.wait.tool_call.tool))
+    if refused is None and verdict == DecisionVerdict.APPROVE:
+        refused = unseen_refusal(tools.unseen(actor, locked))
+    if refused is not None:
+        return refused
     wait, given = locked.wait, locked.approvals + (verdict == DecisionVerdict.APPROVE)
     shown = said_of(wait, actor, voice, verdict, seen, reason)
     decides = verdict == DecisionVerdict.REJECT or given >= wait.quorum

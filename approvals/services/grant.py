@@ -1,5 +1,6 @@
 """Writes of standing grants: given and revoked by people, and counted in the commit that sends a call by one."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -127,16 +128,25 @@ def _revoke(actor: Actor, grant_id: UUID, reason: str) -> GrantRevoked | Refused
     return GrantRevoked(grant_id, grant.uses)
 
 
-def grant_for(call: ToolCall, ruling: Ruling, *, run: Any, agent: str, environment: str) -> Ruling:
+def grant_for(
+    call: ToolCall,
+    ruling: Ruling,
+    *,
+    run: Any,
+    agent: str,
+    environment: str,
+    standing: Callable[..., Sequence[Grant]] = grants_for,
+) -> Ruling:
     """What policy says of a call once standing grants are looked at: one that covers it stands for the person that is asked.
 
     It never stands for two people, for a rule that says so or is of high risk, or for somebody who could not approve this
-    wait themselves now. Called by the worker that rules on the call; the use is counted when it is sent.
+    wait themselves now. Called by the worker that rules on the call, and by a dry run; the use is counted when it is sent.
+    `standing` reads the grants that stand for the call's tool.
     """
     if not ruling.coverable or call.author is not None or not arguments_intact(call):
         return ruling
     facts = Facts(call.tool, True, call.effect_class, False, call_arguments(call), agent, environment)
-    for grant in grants_for(call, agent=agent):
+    for grant in standing(call, agent=agent):
         if _condition_holds(grant, facts) and _owner_could_approve(grant, ruling.demand, run):
             who = grant.owner.partition(":")[2]
             said = f"Allowed by grant {grant.id} of {who}. {ruling.rule}"[:500]

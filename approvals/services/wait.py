@@ -32,7 +32,11 @@ from runs.wakeups import hint_run, wait_wakeups_close, wakeup_write
 def ruling_record(call: ToolCall, ruling: Ruling) -> None:
     """Store what the policy said about a call, in the worker's transaction."""
     PolicyDecision.objects.create(
-        tool_call=call, policy_version=ruling.version, outcome=ruling.outcome, rule=ruling.rule
+        tool_call=call,
+        policy_version=ruling.version,
+        outcome=ruling.outcome,
+        rule=ruling.rule,
+        verdict_people=ruling.verdict_people,
     )
 
 

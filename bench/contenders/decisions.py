@@ -42,15 +42,16 @@ def signalbox(dsn: str) -> Operation:
     """`approval_decide` with every guard, as any door calls it; the hint goes nowhere."""
     ours.set_up(dsn)
     from accounts.selectors import actor_named
-    from approvals.services import Decided, Seen, approval_decide
+    from approvals.services import Decided, Seen
     from approvals.states import DecisionVerdict
+    from runtime.services import wait_decide
 
     waits = _taken(dsn)
     actor = actor_named(username=ours.PERSON, door="command")
 
     def decide() -> None:
         wait, _, _, revision, digest, args_digest, _ = next(waits)
-        outcome = approval_decide(
+        outcome = wait_decide(
             actor=actor,
             wait_id=wait,
             verdict=DecisionVerdict.APPROVE,

@@ -1,6 +1,5 @@
 """Tool calls over HTTP: list, show, reconcile."""
 
-from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
@@ -11,13 +10,12 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.states import Actor
 from console.api.paging import Order, PageQuery
 from console.api.parsing import Strict, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
-from console.records.calls import CallDetail, CallRecord, call_rows, call_with_parts
+from console.records.calls import CallDetail, CallRecord, call_rows, call_shown
 from receipts.models import Attachment
-from receipts.selectors import access_attachment, access_call, calls_visible
+from receipts.selectors import access_attachment, calls_visible
 from receipts.states import ATTACHMENT_BYTES, CallStatus, FollowUp, Verdict
 from runs.selectors import artifact_bytes
 from runtime.services import Upload, VerdictRequest, call_attach, call_probe, call_reconcile, effect_repeat
@@ -41,11 +39,6 @@ class VerdictBody(Strict):
     then = serializers.ChoiceField(choices=list(FollowUp), default=FollowUp.NONE)
 
 
-def shown_call(actor: Actor, id: UUID) -> dict[str, Any]:
-    """The detail of a call as it is now. Raises NotFound."""
-    return CallDetail(call_with_parts(access_call(actor=actor, id=id))).data
-
-
 class Calls(ApiView):
     """The tool calls of the tenant."""
 
@@ -67,7 +60,7 @@ class OneCall(ApiView):
     @operation("calls_show", CallDetail)
     def get(self, request: Request, id: UUID) -> Response:
         """The call with each try, its result and effect, and every verdict on it."""
-        return Response(shown_call(self.actor, id))
+        return Response(call_shown(self.actor, id))
 
 
 class RepeatBody(Strict):
@@ -84,7 +77,7 @@ class CallRepeat(ApiView):
         """Let the next proposal of this step and these arguments be a call of its own, in every run of the lineage."""
         said = read(RepeatBody, request.data)
         outcome = effect_repeat(actor=self.actor, call_id=id, reason=said["reason"])
-        return answer(outcome, lambda: shown_call(self.actor, id))
+        return answer(outcome, lambda: call_shown(self.actor, id))
 
 
 class ProbeBody(Strict):
@@ -100,7 +93,7 @@ class CallProbe(ApiView):
     def post(self, request: Request, id: UUID) -> Response:
         """Ask once whether the key of a call of unknown outcome was executed. The answer is evidence in `probes`, and no verdict."""
         outcome = call_probe(actor=self.actor, call_id=id, attempts=read(ProbeBody, request.data).get("attempts"))
-        return answer(outcome, lambda: shown_call(self.actor, id))
+        return answer(outcome, lambda: call_shown(self.actor, id))
 
 
 class AttachBody(Strict):
@@ -130,7 +123,7 @@ class CallAttachments(ApiView):
         file = request.FILES.get("file")
         given = Upload(file.name or "", file.read(ATTACHMENT_BYTES + 1)) if file else Upload("", b"")
         outcome = call_attach(actor=self.actor, call_id=id, file=given, note=note)
-        return answer(outcome, lambda: shown_call(self.actor, id))
+        return answer(outcome, lambda: call_shown(self.actor, id))
 
 
 class CallAttachmentFile(ApiView):
@@ -161,4 +154,4 @@ class CallVerdict(ApiView):
             Verdict(said["verdict"]), said["evidence"], said["external_ref"], FollowUp(said["then"])
         )
         outcome = call_reconcile(actor=self.actor, call_id=id, said=verdict)
-        return answer(outcome, lambda: shown_call(self.actor, id))
+        return answer(outcome, lambda: call_shown(self.actor, id))

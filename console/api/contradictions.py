@@ -8,11 +8,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.states import Actor
-from console.api.calls import shown_call
 from console.api.paging import Order, PageQuery
 from console.api.parsing import ReasonBody, Strict, Text, read
 from console.api.view import ApiView, answer, operation, paged
-from console.records.calls import CallDetail
+from console.records.calls import CallDetail, call_shown
 from console.records.contradictions import ContradictionRecord
 from receipts.selectors import access_contradiction, contradictions_visible
 from receipts.states import Closing, Verdict
@@ -67,7 +66,7 @@ class CallContradiction(ApiView):
         """Raise a flag. It flips nothing; a retry that waits is not sent while it is open."""
         said = read(EvidenceBody, request.data)
         given = EvidenceGiven(Verdict(said["says"]), said["evidence"], said["external_ref"])
-        return answer(call_contradict(actor=self.actor, call_id=id, said=given), lambda: shown_call(self.actor, id))
+        return answer(call_contradict(actor=self.actor, call_id=id, said=given), lambda: call_shown(self.actor, id))
 
 
 class ContradictionClosing(ApiView):

@@ -13,8 +13,7 @@ from rest_framework.response import Response
 from accounts.api import refused_response
 from accounts.errors import Refused
 from accounts.services import actor_confirm
-from accounts.states import Actor
-from approvals.selectors import access_wait, waits_visible, waits_whose
+from approvals.selectors import waits_visible, waits_whose
 from approvals.services import (
     FILE_BYTES,
     Declined,
@@ -24,24 +23,20 @@ from approvals.services import (
     Item,
     Seen,
     TextGiven,
-    approval_decide,
-    approvals_decide,
     question_answer,
     vote_withdraw,
     wait_assign,
     wait_claim,
-    wait_looked,
     wait_release,
 )
 from approvals.states import OF_A_CALL, DecisionVerdict, WaitStatus, Whose
-from console.api.calls import shown_call
 from console.api.paging import Order, PageQuery
 from console.api.parsing import ReasonBody, Strict, StrictJSONParser, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
 from console.look import looks
-from console.records.calls import CallDetail
-from console.records.waits import BatchAnswer, WaitRecord, batch_answer, wait_rows
-from runtime.services import Written, call_amend
+from console.records.calls import CallDetail, call_shown
+from console.records.waits import BatchAnswer, WaitRecord, batch_answer, wait_rows, wait_shown
+from runtime.services import Written, call_amend, wait_decide, waits_decide
 
 NEWEST_FIRST = Order(("opened_at", "id"))
 
@@ -130,11 +125,6 @@ class AmendBody(Strict):
     reason = Text()
 
 
-def shown_wait(actor: Actor, id: UUID) -> dict[str, Any]:
-    """The record of a wait as it is now. Raises NotFound."""
-    return WaitRecord(access_wait(actor=actor, id=id)).data
-
-
 class Waits(ApiView):
     """The waits of the tenant."""
 
@@ -156,10 +146,7 @@ class OneWait(ApiView):
     @operation("waits_show", WaitRecord)
     def get(self, request: Request, id: UUID) -> Response:
         """The call that waits, its exact arguments, and the revision and digests that a decision has to name."""
-        record = shown_wait(self.actor, id)
-        if record["arguments"] is not None and looks(request):
-            wait_looked(actor=self.actor, wait_id=id)
-        return Response(record)
+        return Response(wait_shown(self.actor, id, looks=looks(request)))
 
 
 class WaitDecision(ApiView):
@@ -176,14 +163,14 @@ class WaitDecision(ApiView):
         actor = actor_confirm(actor=self.actor, password=said["password"]) if "password" in said else self.actor
         if isinstance(actor, Refused):
             return refused_response(actor)
-        outcome = approval_decide(
+        outcome = wait_decide(
             actor=actor,
             wait_id=id,
             verdict=DecisionVerdict(said["verdict"]),
             seen=_seen_in(said),
             reason=said["reason"],
         )
-        return answer(outcome, lambda: shown_wait(self.actor, id))
+        return answer(outcome, lambda: wait_shown(self.actor, id))
 
 
 class BatchItem(Strict):
@@ -214,7 +201,7 @@ class WaitBatch(ApiView):
         """
         said = read(BatchBody, request.data)
         items = [Item(each["wait"], _seen_in(each)) for each in said["waits"]]
-        outcome = approvals_decide(
+        outcome = waits_decide(
             actor=self.actor, items=items, verdict=DecisionVerdict(said["verdict"]), reason=said["reason"]
         )
         if isinstance(outcome, Refused):
@@ -239,7 +226,7 @@ class WaitAnswer(ApiView):
         """
         given, said = _given_file(request) if isinstance(request.data, QueryDict) else _given(request)
         outcome = question_answer(actor=self.actor, wait_id=id, seen=_seen_in(said), given=given)
-        return answer(outcome, lambda: shown_wait(self.actor, id))
+        return answer(outcome, lambda: wait_shown(self.actor, id))
 
 
 def _given(request: Request) -> tuple[Given, Mapping[str, Any]]:
@@ -261,7 +248,7 @@ class WaitDecline(ApiView):
         """Decline to answer, with a reason that the model is told. It closes the question as an answer does."""
         said = read(DeclineBody, request.data)
         outcome = question_answer(actor=self.actor, wait_id=id, seen=_seen_in(said), given=Declined(said["reason"]))
-        return answer(outcome, lambda: shown_wait(self.actor, id))
+        return answer(outcome, lambda: wait_shown(self.actor, id))
 
 
 class VoteWithdrawal(ApiView):
@@ -272,7 +259,7 @@ class VoteWithdrawal(ApiView):
         """Take your own vote back, while nothing is decided. It stays as evidence, and you may vote again."""
         said = read(ReasonBody, request.data)
         outcome = vote_withdraw(actor=self.actor, wait_id=id, reason=said["reason"])
-        return answer(outcome, lambda: shown_wait(self.actor, id))
+        return answer(outcome, lambda: wait_shown(self.actor, id))
 
 
 class WaitClaim(ApiView):
@@ -281,7 +268,7 @@ class WaitClaim(ApiView):
     @operation("waits_claim", WaitRecord, can=(403, 404, 409))
     def post(self, request: Request, id: UUID) -> Response:
         """Say that you look at it. Others see that; they may decide all the same."""
-        return answer(wait_claim(actor=self.actor, wait_id=id), lambda: shown_wait(self.actor, id))
+        return answer(wait_claim(actor=self.actor, wait_id=id), lambda: wait_shown(self.actor, id))
 
 
 class WaitRelease(ApiView):
@@ -290,7 +277,7 @@ class WaitRelease(ApiView):
     @operation("waits_release", WaitRecord, can=(403, 404, 409))
     def post(self, request: Request, id: UUID) -> Response:
         """Say that you do not look at it any more."""
-        return answer(wait_release(actor=self.actor, wait_id=id), lambda: shown_wait(self.actor, id))
+        return answer(wait_release(actor=self.actor, wait_id=id), lambda: wait_shown(self.actor, id))
 
 
 class WaitAssignment(ApiView):
@@ -301,7 +288,7 @@ class WaitAssignment(ApiView):
         """Give it to a person who may decide; whoever looked at it does not any more."""
         said = read(AssignBody, request.data)
         outcome = wait_assign(actor=self.actor, wait_id=id, person=said["person"], reason=said["reason"])
-        return answer(outcome, lambda: shown_wait(self.actor, id))
+        return answer(outcome, lambda: wait_shown(self.actor, id))
 
 
 class WaitAmendment(ApiView):
@@ -316,4 +303,4 @@ class WaitAmendment(ApiView):
         outcome = call_amend(actor=self.actor, wait_id=id, written=written)
         if isinstance(outcome, Refused):
             return refused_response(outcome)
-        return Response(shown_call(self.actor, outcome.call_id))
+        return Response(call_shown(self.actor, outcome.call_id))

@@ -10,23 +10,26 @@ import rfc8785
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from approvals.policies import Masked, place_of
 from console.pages.text import Odd, exact, loud_characters
 
 MAX_EXACT_INTEGER = 2**53 - 1
 WIDE = 200  # a longer text, or one of several lines, gets the whole width
 LINE_FEED = '<span class="inv inv--line" title="U+000A line feed">↵</span>'
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
 @dataclass(frozen=True)
 class ArgumentRow:
-    """One leaf of the arguments. `odd` lists what a person has to mark as seen, in the path or in the value."""
+    """One leaf of the arguments. `odd` lists what a person has to mark as seen, in the path or in the value. `masked`: its
+    value is not shown, and what stands in its place says type, length and digest.
+    """
 
     path: str
     kind: str
     value: SafeString
     odd: tuple[Odd, ...]
     wide: bool = False
+    masked: bool = False
 
     @property
     def shown_path(self) -> SafeString:
@@ -46,10 +49,10 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Each leaf of a JSON value with its path, in order. An empty object or list is a leaf."""
     if isinstance(value, dict) and value:
         for key in value:
-            yield from leaves(value[key], _join(path, key))
+            yield from leaves(value[key], place_of(path, key))
     elif isinstance(value, list) and value:
         for index, item in enumerate(value):
-            yield from leaves(item, f"{path}[{index}]")
+            yield from leaves(item, place_of(path, index))
     else:
         yield path, value
 
@@ -62,15 +65,13 @@ def leaf_text(value: Any) -> str:
 
 
 def _row(path: str, value: Any) -> ArgumentRow:
+    if isinstance(value, Masked):
+        return ArgumentRow(
+            path, "masked", exact(value.removeprefix("masked ")), tuple(loud_characters(path)), masked=True
+        )
     odd = loud_characters(path) + (loud_characters(value) if isinstance(value, str) else [])
     wide = isinstance(value, str) and (len(value) > WIDE or "\n" in value)
     return ArgumentRow(path or "(all)", _kind(value), _shown(value), tuple(odd), wide)
-
-
-def _join(path: str, key: str) -> str:
-    if not _PLAIN_KEY.match(key):
-        return f"{path}[{json.dumps(key, ensure_ascii=False)}]"
-    return f"{path}.{key}" if path else key
 
 
 def _kind(value: Any) -> str:

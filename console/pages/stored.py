@@ -1,7 +1,7 @@
 """Stored bytes as a page shows them: rows of every leaf, the exact bytes, a line of the plain facts on top."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,17 +13,22 @@ from console.pages.arguments import ArgumentRow, argument_rows
 from console.pages.text import exact
 from receipts.models import Result, ToolCall
 from receipts.selectors import call_arguments, result_bytes
-from runs.canonical import digest
+from runs.canonical import canonical, digest
+from runtime.masking import Mask
 
 BRIEF = 60  # a longer text is left to the whole value
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Canonical JSON as it is stored. `intact`: the bytes still have the digest that was recorded with them."""
+    """Canonical JSON as it is stored. `intact`: the bytes still have the digest that was recorded with them. `masked` are the
+    places whose value is not shown; then `shown` is what is shown instead of the bytes, and `size` is still theirs.
+    """
 
     plain: bytes
     digest: str
+    masked: tuple[str, ...] = ()
+    shown: Any = None
 
     @cached_property
     def intact(self) -> bool:
@@ -31,16 +36,16 @@ class Stored:
 
     @cached_property
     def rows(self) -> list[ArgumentRow]:
-        return argument_rows(self.plain)
+        return argument_rows(self.value)
 
     @cached_property
     def value(self) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads(self.plain)
+        value: dict[str, Any] = json.loads(self.plain) if self.shown is None else self.shown
         return value
 
     @property
     def text(self) -> str:
-        return self.plain.decode()
+        return (self.plain if self.shown is None else canonical(self.shown)).decode()
 
     @property
     def size(self) -> int:
@@ -75,20 +80,28 @@ def _brief(value: dict[str, Any]) -> list[tuple[SafeString, SafeString]]:
     return facts
 
 
-def stored_arguments(call: ToolCall) -> Stored | None:
-    """The arguments of a call. None when the store's bytes were changed so that they can't be opened or read any more."""
+def stored_arguments(call: ToolCall, mask: Mask) -> Stored | None:
+    """The arguments of a call as they are shown. None when the store's bytes were changed so that they can't be opened or read
+    any more, or changed at all where something of them is masked.
+    """
     try:
-        return _readable(Stored(call_arguments(call), call.args_digest))
+        found = _readable(Stored(call_arguments(call), call.args_digest))
     except BodyChanged:
         return None
+    if found is None or not mask.hidden:
+        return found
+    return replace(found, masked=mask.paths, shown=mask.arguments.value) if found.intact else None
 
 
-def stored_result(result: Result) -> Stored | None:
-    """A result. None when the store's bytes were changed so that they can't be opened or read any more."""
+def stored_result(result: Result, mask: Mask) -> Stored | None:
+    """A result, without what is masked of its call. None when the store's bytes were changed so that they can't be opened or
+    read any more.
+    """
     try:
-        return _readable(Stored(result_bytes(result), result.digest))
+        found = _readable(Stored(result_bytes(result), result.digest))
     except BodyChanged:
         return None
+    return replace(found, shown=mask.value(found.value)) if found and mask.hidden else found
 
 
 def _readable(stored: Stored) -> Stored | None:

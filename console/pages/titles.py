@@ -7,6 +7,7 @@ from approvals.models import Wait
 from approvals.states import WaitKind
 from console.pages.stored import stored_arguments
 from receipts.models import Publication, ToolCall
+from runtime.masking import Masks
 
 QUESTION_CHARACTERS = 120
 
@@ -25,13 +26,13 @@ def call_question(call: ToolCall, publication: Publication | None) -> str:
     return f"Was report v{publication.report_version.version_no} published on the {publication.channel}?"
 
 
-def question_titles(waits: Iterable[Wait]) -> Mapping[UUID, str]:
+def question_titles(waits: Iterable[Wait], masks: Masks) -> Mapping[UUID, str]:
     """What each of these waits asks people, in the model's own words and shortened, by its call, in one query. Not there for what is no
     question, and for one whose stored bytes are not its own any more.
     """
     asked = {wait.tool_call_id for wait in waits if wait.kind == WaitKind.QUESTION}
-    calls = ToolCall.objects.filter(id__in=asked) if asked else []
-    stored = {call.id: stored_arguments(call) for call in calls}
+    calls = ToolCall.objects.filter(id__in=asked).select_related("run") if asked else []
+    stored = {call.id: stored_arguments(call, masks.of(call)) for call in calls}
     return {id: _shortened(one.value["question"]) for id, one in stored.items() if one is not None and one.intact}
 
 

@@ -1,16 +1,20 @@
 """Records of tool calls: what was asked, each try, what came of it, and what people said about it."""
 
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.codec import BodyChanged
+from accounts.states import Actor
 from approvals.models import PolicyDecision
+from approvals.selectors import two_have_to_say
+from approvals.services import arguments_intact
 from approvals.states import PolicyOutcome
 from console.pages.tool_facts import places_of
-from console.records import records_of
+from console.records import masks_in, record_for, records_of
 from console.records.budgets import MovementRecord, settled
 from console.records.contradictions import ContradictionRecord
 from receipts.models import (
@@ -25,7 +29,7 @@ from receipts.models import (
     Result,
     ToolCall,
 )
-from receipts.selectors import call_arguments, late_answers, result_bytes, two_have_to_say
+from receipts.selectors import access_call, late_answers, result_bytes
 from receipts.states import (
     AttemptOutcome,
     CallStatus,
@@ -40,18 +44,15 @@ from receipts.states import (
 from runs.canonical import digest, parse
 from runs.models import BudgetEntry, Refusal
 from runs.selectors import budget_entries
+from runtime.masking import Mask
 from runtime.services import can_probe
 
 
-def arguments_of(call: ToolCall) -> dict[str, Any] | None:
-    """The arguments of a call, or None when the stored bytes no longer have the digest they were recorded with."""
-    try:
-        stored = call_arguments(call)
-    except BodyChanged:
+def arguments_of(call: ToolCall, mask: Mask) -> dict[str, Any] | None:
+    """The arguments of a call as they are shown, or None when the stored bytes no longer have the digest they were recorded with."""
+    if not arguments_intact(call):
         return None
-    if digest(stored) != call.args_digest:
-        return None
-    arguments: dict[str, Any] = parse(stored)
+    arguments: dict[str, Any] = mask.arguments.value
     return arguments
 
 
@@ -70,14 +71,16 @@ class CallSummary(serializers.Serializer[ToolCall]):
 
 
 class CallRecord(CallSummary):
-    """A call with its arguments and its keys. `arguments` is null if the stored bytes lost their digest. A person's call
-    (HUMAN) names its `author` and the model's call that it stands for.
+    """A call with its arguments and its keys. `arguments` is null if the stored bytes lost their digest; `masked` are the
+    places in it that hold a type, a length and a digest instead of a value. A person's call (HUMAN) names its `author` and
+    the model's call that it stands for.
     """
 
     run = serializers.UUIDField(source="run_id")
     run_title = serializers.CharField(source="run.title")
     tool_version = serializers.CharField()
     arguments = serializers.SerializerMethodField()
+    masked = serializers.SerializerMethodField()
     idempotency_key = serializers.CharField()
     blocking = serializers.BooleanField()
     error = serializers.CharField()
@@ -89,7 +92,11 @@ class CallRecord(CallSummary):
     created_at = serializers.DateTimeField()
 
     def get_arguments(self, call: ToolCall) -> dict[str, Any] | None:
-        return arguments_of(call)
+        return arguments_of(call, masks_in(self).of(call))
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_masked(self, call: ToolCall) -> list[str]:
+        return list(masks_in(self).of(call).paths)
 
 
 class AttemptRecord(serializers.Serializer[Attempt]):
@@ -118,7 +125,7 @@ class VerdictRecord(serializers.Serializer[Reconciliation]):
 
 
 class ResultRecord(serializers.Serializer[Result]):
-    """The one accepted result. `value` is null if the stored bytes lost their digest."""
+    """The one accepted result. `value` is null if the stored bytes lost their digest; it repeats nothing that is masked of the arguments."""
 
     ok = serializers.BooleanField()
     origin = serializers.ChoiceField(source="source", choices=list(ResultSource))
@@ -131,7 +138,9 @@ class ResultRecord(serializers.Serializer[Result]):
             stored = result_bytes(result)
         except BodyChanged:
             return None
-        value: dict[str, Any] | None = parse(stored) if digest(stored) == result.digest else None
+        if digest(stored) != result.digest:
+            return None
+        value: dict[str, Any] = masks_in(self).of(result.tool_call).value(parse(stored))
         return value
 
 
@@ -215,6 +224,7 @@ class PolicySaidRecord(serializers.Serializer[PolicyDecision]):
     outcome = serializers.ChoiceField(choices=list(PolicyOutcome))
     version = serializers.CharField(source="policy_version")
     rule = serializers.CharField()
+    verdict_people = serializers.IntegerField(help_text="who have to say the same of its outcome, if nobody knows it")
     at = serializers.DateTimeField()
 
 
@@ -285,6 +295,11 @@ class CallDetail(CallRecord):
 def call_rows(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     """The same calls with what their records need, in one query."""
     return calls.select_related("run")
+
+
+def call_shown(actor: Actor, id: UUID) -> dict[str, Any]:
+    """The detail of the one call that somebody asked for, as they may see it. Raises NotFound."""
+    return record_for(actor, CallDetail, call_with_parts(access_call(actor=actor, id=id)))
 
 
 def call_with_parts(call: ToolCall) -> ToolCall:

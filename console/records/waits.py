@@ -1,6 +1,7 @@
 """Records of waits and their decisions."""
 
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Prefetch, QuerySet
 from drf_spectacular.utils import extend_schema_field
@@ -8,9 +9,10 @@ from rest_framework import serializers
 
 from accounts.codec import BodyChanged
 from accounts.errors import Refused
+from accounts.states import Actor
 from approvals.models import Answer, Assignment, Decision, Vote, Wait
-from approvals.selectors import answer_value
-from approvals.services import Answered, Decided
+from approvals.selectors import access_wait, answer_value
+from approvals.services import Answered, Decided, wait_looked
 from approvals.states import (
     LIVE_WAIT,
     WAKES_A_WAIT,
@@ -21,8 +23,10 @@ from approvals.states import (
     WaitKind,
     WaitStatus,
 )
+from console.records import masks_in, record_for
 from console.records.calls import arguments_of
 from receipts.states import EffectClass
+from runtime.masking import Mask
 
 
 class DecisionRecord(serializers.Serializer[Decision]):
@@ -83,7 +87,9 @@ class WaitSummary(serializers.Serializer[Wait]):
 
 
 class WaitRecord(WaitSummary):
-    """A wait with everything that one decides by. Of a question the arguments are what is asked. `arguments` is null if the stored bytes lost their digest. `wakes_by`:
+    """A wait with everything that one decides by. Of a question the arguments are what is asked. `arguments` is null if the stored
+    bytes lost their digest; `masked` are the places in it that are not shown to whoever asks, with which nothing is approved: ask
+    for the wait by itself. `wakes_by`:
     what may reconnect it to its run, at the revision and digest that it is bound to.
     """
 
@@ -92,6 +98,7 @@ class WaitRecord(WaitSummary):
     tool_version = serializers.CharField(source="tool_call.tool_version")
     effect_class = serializers.ChoiceField(source="tool_call.effect_class", choices=list(EffectClass))
     arguments = serializers.SerializerMethodField()
+    masked = serializers.SerializerMethodField()
     author = serializers.CharField(source="tool_call.author", allow_null=True)
     why = serializers.CharField(source="policy_rule")
     quorum = serializers.IntegerField()
@@ -137,7 +144,24 @@ class WaitRecord(WaitSummary):
         return list(WAKES_A_WAIT) if wait.status in LIVE_WAIT else []
 
     def get_arguments(self, wait: Wait) -> dict[str, Any] | None:
-        return arguments_of(wait.tool_call)
+        return arguments_of(wait.tool_call, self._mask(wait))
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_masked(self, wait: Wait) -> list[str]:
+        return list(self._mask(wait).paths)
+
+    def _mask(self, wait: Wait) -> Mask:
+        return masks_in(self).of(wait.tool_call, run=wait.run)
+
+
+def wait_shown(actor: Actor, id: UUID, *, looks: bool = False) -> dict[str, Any]:
+    """The record of the one wait that somebody asked for, as they may see it; with `looks`, that they have looked at it is stored where
+    all of it was shown. Raises NotFound.
+    """
+    record = record_for(actor, WaitRecord, access_wait(actor=actor, id=id))
+    if looks and record["arguments"] is not None and not record["masked"]:
+        wait_looked(actor=actor, wait_id=id)
+    return record
 
 
 def wait_rows(waits: QuerySet[Wait]) -> QuerySet[Wait]:

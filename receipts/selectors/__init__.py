@@ -16,6 +16,7 @@ from receipts.selectors.calls import (
     call_now,
     call_result,
     calls_of,
+    calls_of_tools,
     calls_recent,
     calls_unsent,
     calls_visible,
@@ -23,9 +24,11 @@ from receipts.selectors.calls import (
     proved_result,
     reads_done,
     result_bytes,
+    tools_called,
     unsent_calls,
     unsent_in,
     unsettled_revisions,
+    word_was_asked,
 )
 from receipts.selectors.evidence import (
     accepted_outcome,
@@ -41,7 +44,6 @@ from receipts.selectors.evidence import (
     last_verdict,
     late_answers,
     open_word,
-    two_have_to_say,
     verdicts_on,
 )
 from receipts.selectors.keys import (
@@ -99,6 +101,7 @@ __all__ = [
     "call_result",
     "calls_in_lineage",
     "calls_of",
+    "calls_of_tools",
     "calls_recent",
     "calls_unsent",
     "calls_visible",
@@ -141,15 +144,16 @@ __all__ = [
     "seconds_until",
     "stand_ins_of",
     "story_of",
+    "tools_called",
     "tried_in_doubt",
     "turn_proposals",
     "turns_after",
     "turns_of",
-    "two_have_to_say",
     "unanswered_attempts",
     "unsent_calls",
     "unsent_in",
     "unsettled_revisions",
     "verdicts_on",
+    "word_was_asked",
     "written_arguments",
 ]

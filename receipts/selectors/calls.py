@@ -10,9 +10,9 @@ from accounts.errors import NotFound
 from accounts.selectors import plain_body, proved_body
 from accounts.statements import fetch, joined, stored
 from accounts.states import Actor, Permission
-from receipts.models import ModelCall, Result, ToolCall
+from receipts.models import ModelCall, Reconciliation, Result, ToolCall
 from receipts.statements import UNSENT
-from receipts.states import OPEN_TURN, UNROUTED_CALL, UNSETTLED_CALL, CallStatus, ModelCallStatus
+from receipts.states import OPEN_TURN, UNROUTED_CALL, UNSETTLED_CALL, CallStatus, ModelCallStatus, can_reconcile
 
 
 def calls_visible(actor: Actor) -> QuerySet[ToolCall]:
@@ -47,7 +47,8 @@ def proved_result(result: Result) -> bytes:
 
 def calls_of(*, ids: Sequence[UUID]) -> dict[UUID, ToolCall]:
     """Calls by id, with their results."""
-    return {call.id: call for call in ToolCall.objects.filter(id__in=ids).select_related("result")}
+    rows = ToolCall.objects.filter(id__in=ids).select_related("result", "run")
+    return {call.id: call for call in rows}
 
 
 def calls_unsent(*, ids: Sequence[UUID]) -> dict[UUID, ToolCall]:
@@ -111,6 +112,21 @@ def unsent_calls(*, ids: Sequence[UUID], but: UUID | None = None) -> bool:
     if not others:
         return False
     return ToolCall.objects.filter(id__in=others, status__in=UNROUTED_CALL).exists()
+
+
+def tools_called(*, run_id: UUID) -> list[str]:
+    """The tools that a run has called."""
+    return sorted(set(ToolCall.objects.filter(run_id=run_id).values_list("tool", flat=True)))
+
+
+def calls_of_tools(*, run_id: UUID, tools: Sequence[str]) -> list[ToolCall]:
+    """The calls of a run to these tools, in order."""
+    return list(ToolCall.objects.filter(run_id=run_id, tool__in=tools).order_by("ordinal"))
+
+
+def word_was_asked(call: ToolCall) -> bool:
+    """Whether a person's word on the outcome of a call is awaited, or was given."""
+    return can_reconcile(call.status) or Reconciliation.objects.filter(tool_call_id=call.id).exists()
 
 
 def calls_recent(*, tenant_id: UUID, limit: int) -> list[ToolCall]:

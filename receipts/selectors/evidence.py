@@ -5,7 +5,6 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from accounts.errors import NotFound
-from accounts.selectors import two_for_verdicts
 from accounts.states import Actor, Permission
 from receipts.models import Attachment, Contradiction, Effect, FirstWord, Probe, Reconciliation, ToolCall
 from receipts.selectors.calls import call_result
@@ -85,11 +84,6 @@ def attachments_of(call: ToolCall) -> list[Attachment]:
 def open_word(call: ToolCall) -> FirstWord | None:
     """What one person said of the newest attempt of a call and no second one has answered, or None."""
     return FirstWord.objects.filter(tool_call=call, closed_at=None, seen_attempts=call.attempts).first()
-
-
-def two_have_to_say(call: ToolCall) -> bool:
-    """Whether the call's tenant wants two people to say the same of its outcome: where it has an effect."""
-    return call.effect_class != EffectClass.READ_ONLY and two_for_verdicts(call.tenant_id)
 
 
 def last_probe(call: ToolCall) -> Probe | None:

@@ -14,7 +14,7 @@ from receipts.models import ModelCall, Proposal, Result, ToolCall
 from receipts.selectors.calls import call_arguments
 from receipts.statements import AUTHORED, OPEN_TURN, STORY, TOLD, WAITING
 from receipts.states import CallStatus, Disposition, ModelCallStatus
-from runs.selectors import artifact_bytes
+from runs.selectors import artifact_bytes, artifacts_bytes
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,10 @@ def turns_of(*, tenant_id: UUID, run_id: UUID) -> list[tuple[ModelCall, bytes]]:
     """Every sealed turn of a run in order, with its proposals, their calls and results, and its stored bytes."""
     calls = ToolCall.objects.select_related("result")
     proposals = Proposal.objects.order_by("ordinal").prefetch_related(Prefetch("tool_call", queryset=calls))
-    turns = ModelCall.objects.filter(run_id=run_id, status=ModelCallStatus.SEALED).order_by("turn_no")
-    return [
-        (turn, artifact_bytes(tenant_id=tenant_id, sha256=str(turn.response_digest)))
-        for turn in turns.prefetch_related(Prefetch("proposals", queryset=proposals))
-    ]
+    sealed = ModelCall.objects.filter(run_id=run_id, status=ModelCallStatus.SEALED).order_by("turn_no")
+    turns = list(sealed.prefetch_related(Prefetch("proposals", queryset=proposals)))
+    bodies = artifacts_bytes(tenant_id=tenant_id, sha256s=[str(turn.response_digest) for turn in turns])
+    return [(turn, bodies[str(turn.response_digest)]) for turn in turns]
 
 
 def closing_words(*, tenant_id: UUID, run_id: UUID) -> str:

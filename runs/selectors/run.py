@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -102,6 +103,21 @@ def to_continue(rows: Sequence[Sequence[Any]]) -> ToContinue:
             (run,) = stored(Run, [row])
             return ToContinue(run, Pin(agent, version, manifest_digest), stopping, news, heard, frozenset(units))
     raise LeaseLost
+
+
+@dataclass(frozen=True)
+class PinnedAgent:
+    """The agent that a run is pinned to: its key, and everything of its version that the run depends on."""
+
+    key: str
+    manifest: Mapping[str, Any]
+
+
+@lru_cache(maxsize=1024)
+def agent_pinned(version_id: Any) -> PinnedAgent:
+    """The agent of a version. A version never changes, so a process reads it once."""
+    version = AgentVersion.objects.select_related("agent").get(id=version_id)
+    return PinnedAgent(version.agent.key, version.manifest)
 
 
 def pin_of(run: Run) -> Pin:
@@ -218,6 +234,12 @@ def artifact_bytes(*, tenant_id: UUID, sha256: str) -> bytes:
     """The plain bytes of an artifact, which have the digest that it is stored under. Raises BodyChanged."""
     artifact = Artifact.objects.get(tenant_id=tenant_id, sha256=sha256)
     return proved_body(key_id=artifact.data_key_id, body=artifact.body, sha256=sha256)
+
+
+def artifacts_bytes(*, tenant_id: UUID, sha256s: Collection[str]) -> dict[str, bytes]:
+    """The plain bytes of several artifacts by their digests, in one query. Raises BodyChanged."""
+    rows = Artifact.objects.filter(tenant_id=tenant_id, sha256__in=sha256s)
+    return {row.sha256: proved_body(key_id=row.data_key_id, body=row.body, sha256=row.sha256) for row in rows}
 
 
 def held_now(run_id: UUID) -> bool:

@@ -51,6 +51,16 @@ class Asks:
     within_seconds: int | None = None
 
 
+@dataclass(frozen=True)
+class Sensitive:
+    """Marks a field of arguments that not everybody may see: `iban: Annotated[str, Sensitive()]`. `audited`: who sees it is recorded.
+
+    It changes who is shown the field and nothing of what is digested, decided on and sent.
+    """
+
+    audited: bool = False
+
+
 class ArgumentsRefused(ValueError):
     """The proposed arguments can't be used. The message is for the model; nothing was recorded as a call or sent."""
 
@@ -183,6 +193,7 @@ def _anything_may_go() -> None:
 class ToolContext:
     """What a tool may read: the run's inputs (name to bytes), earlier results in order, its key, and its time limit.
 
+    `hidden`: texts of marked arguments, without which is stored what it says beside its answer (references, errors, remarks).
     `answered` gives a file that a person has given as an answer, by the digest that a result among `results` names; `recall`
     what long-term memory holds about a subject, `child` where a child run of the lineage stands, and `secret`
     the secret that the arguments name: for this try only, to be sent and nothing else. A tool that speaks to the outside calls
@@ -198,6 +209,7 @@ class ToolContext:
     inputs: Mapping[str, bytes]
     results: Sequence[PriorResult]
     outside_url: str
+    hidden: Sequence[str] = ()
     recall: Callable[[str], tuple[str, ...]] = _nothing_recalled
     child: Callable[[UUID], ChildReport | None] = _no_child
     secret: Callable[[SecretRef], str] = _no_secret

@@ -123,6 +123,7 @@ def _bound(session: Session, turn: ModelTurn) -> list[Bound]:
         run_id=session.run.id,
         results=session.results,
         keys=session.keys,
+        marks=session.marks,
         epochs=session.epochs,
     )
     return dispositions(session, bound)

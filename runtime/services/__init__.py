@@ -13,6 +13,7 @@ from runtime.services.bind import run_bind
 from runtime.services.budget import CAP_LIMIT, CapRaised, budget_raise
 from runtime.services.bulk import BulkAccepted, bulk_accept, bulk_item_do
 from runtime.services.contradict import EvidenceGiven, Flagged, call_contradict, contradiction_settle
+from runtime.services.decide import INSTALLED, wait_decide, waits_decide
 from runtime.services.descend import SuccessorRequest, fork_preview, run_continue, run_fork
 from runtime.services.goal import GoalRevised, goal_revise
 from runtime.services.grant import GrantRequest, tool_grant
@@ -60,6 +61,7 @@ from runtime.services.upgrade import Upgraded, checkpoint_migrate, run_repin
 __all__ = [
     "CAP_LIMIT",
     "GOAL_LIMIT",
+    "INSTALLED",
     "NAME_LIMIT",
     "REASON_LIMIT",
     "Amended",
@@ -152,4 +154,6 @@ __all__ = [
     "scope_stop",
     "tool_grant",
     "typed_text",
+    "wait_decide",
+    "waits_decide",
 ]

@@ -38,6 +38,7 @@ from runs.states import RunStatus, WakeupCause, can_revise_goal
 from runs.wakeups import hint_run
 from runtime.contracts import ProposedCall
 from runtime.hosts import Bound, bind_written
+from runtime.masking import Masks
 from runtime.recovery import pinned_spec, prior_results
 from runtime.services.guards import act_refusal, audit, audited, save_refusal, wake
 
@@ -118,6 +119,7 @@ def _bound(run: Any, position: Position, call: Any, arguments: Mapping[str, Any]
         run_id=run.id,
         results=[result for result in results if result.call_id not in lapses],
         keys=run_keys(run_id=run.id, results=[result.call_id for result in results]),
+        marks=lambda tool: Masks().marks(run, tool.key),
         epochs=Counter(lapses.values()),
     )
 

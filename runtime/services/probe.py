@@ -18,6 +18,7 @@ from runs.live import hint_changed
 from runs.selectors import held_now, run_inputs, run_now
 from runtime.contracts import Tool, ToolContext, ToolOutcome
 from runtime.hosts import try_probe
+from runtime.masking import hidden_texts
 from runtime.registry import agents, tool_of
 from runtime.services.guards import audit, audited
 from runtime.tools.registry import definition_hash
@@ -147,6 +148,7 @@ def _context(call: Any, tool: Tool) -> ToolContext:
         inputs=run_inputs(run_now(call.run_id)),
         results=(),
         outside_url=settings.OUTSIDE_URL,
+        hidden=hidden_texts(call),
     )
 
 

@@ -8,6 +8,7 @@ from django.db import transaction
 
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Actor, Permission
+from approvals.selectors import two_have_to_say
 from checkpoints.services import (
     head_lock,
     obligation_fulfil,
@@ -21,7 +22,6 @@ from receipts.selectors import (
     last_verdict,
     late_answers,
     open_word,
-    two_have_to_say,
 )
 from receipts.services import VerdictGiven as GivenVerdict
 from receipts.services import call_lock, contradiction_raise, verdict_store, word_close, word_store
@@ -83,7 +83,7 @@ class Reconciled:
 def call_reconcile(*, actor: Actor, call_id: UUID, said: VerdictRequest) -> Reconciled | Refused:
     """Store a person's verdict on a call of unknown outcome, with its facts at once (ruling 28).
 
-    Where the tenant wants two people to say the same of a call with an effect, the first one's word is stored and settles nothing; the
+    Where the tenant, or the rule by which it was sent, wants two people to say the same of a call with an effect, the first one's word is stored and settles nothing; the
     second one's, if it is the same, is the verdict, and takes the first one's place where it is not. Going on without
     knowing takes one. Needs the permission to reconcile; a RETRY needs approver too (ruling 5). On an ended run the obligation is settled
     here as well and RETRY is refused. The run, if this call held it, is queued. Raises NotFound.

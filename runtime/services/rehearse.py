@@ -1,5 +1,6 @@
 """A dry run of a policy: what it would say of the newest calls of a tenant, beside what the one in force says of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,8 +11,8 @@ from django.conf import settings
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Actor, Permission
 from approvals.policies import Demand, Facts, Policy, Ruling, read
-from approvals.selectors import access_policy, policy_number, policy_of, rulings_of
-from approvals.services import arguments_intact, faults_refusal
+from approvals.selectors import access_policy, grants_for, policy_number, policy_of, rulings_of
+from approvals.services import arguments_intact, faults_refusal, grant_for
 from approvals.states import PolicyOutcome
 from receipts.selectors import call_arguments, calls_recent
 from runtime.registry import agents, tool_of
@@ -56,8 +57,9 @@ class Rehearsal:
 def policy_rehearse(*, actor: Actor, text: str, limit: int = 100) -> Rehearsal | Refused:
     """What a text would say of the last `limit` calls of the actor's tenant. It changes nothing and sends nothing.
 
-    Each call is ruled on as of when it was recorded, in this environment. A call that a constraint of its run denied stays
-    denied. Needs the permission to govern. A faulty text is refused with its faults.
+    Each call is ruled on as of when it was recorded, in this environment, and as if it were the next one: where a standing grant would
+    stand now for the person that is asked, it goes by that grant, under the policy in force and under the draft. No use is counted.
+    A call that a constraint of its run denied stays denied. Needs the permission to govern. A faulty text is refused with its faults.
     """
     if not actor.may(Permission.GOVERN):
         return NotAllowed({"permission": str(Permission.GOVERN), "actor": actor.name})
@@ -85,6 +87,7 @@ def _rehearse(tenant_id: UUID, draft: Policy, limit: int) -> Rehearsal:
     in_force = policy_of(tenant_id, number)
     calls = calls_recent(tenant_id=tenant_id, limit=limit)
     stored = rulings_of([call.id for call in calls])
+    granted = _Granted()
     rows = []
     for call in calls:
         if not arguments_intact(call):
@@ -100,11 +103,30 @@ def _rehearse(tenant_id: UUID, draft: Policy, limit: int) -> Rehearsal:
                 agent=facts.agent,
                 at=call.created_at,
                 was=before.outcome if before else "",
-                now=in_force.rule_on(facts),
-                draft=draft.rule_on(facts),
+                now=granted(call, in_force.rule_on(facts), facts),
+                draft=granted(call, draft.rule_on(facts), facts),
             )
         )
     return Rehearsal(number, tuple(rows), len(calls) - len(rows))
+
+
+class _Granted:
+    """The standing grants of a dry run, read once for each tool that a call was bound to."""
+
+    def __init__(self) -> None:
+        self._standing: dict[tuple[str, str, str], Sequence[Any]] = {}
+
+    def __call__(self, call: Any, ruling: Ruling, facts: Facts) -> Ruling:
+        """What is said of a call once the grants are looked at."""
+        return grant_for(
+            call, ruling, run=call.run, agent=facts.agent, environment=facts.environment, standing=self._for
+        )
+
+    def _for(self, call: Any, *, agent: str) -> Sequence[Any]:
+        key = (agent, call.tool, call.tool_hash)
+        if key not in self._standing:
+            self._standing[key] = grants_for(call, agent=agent)
+        return self._standing[key]
 
 
 def _facts(call: Any, before: Any) -> Facts:
@@ -125,6 +147,7 @@ def _facts(call: Any, before: Any) -> Facts:
     )
 
 
-def _said(ruling: Ruling) -> tuple[PolicyOutcome, Demand | None]:
-    """What a ruling comes to; what it asks of people counts only where it asks them."""
-    return ruling.outcome, ruling.demand if ruling.outcome == PolicyOutcome.REQUIRE_APPROVAL else None
+def _said(ruling: Ruling) -> tuple[PolicyOutcome, int, Demand | None]:
+    """What a ruling comes to; what it asks of people who approve counts only where it asks them."""
+    asked = ruling.demand if ruling.outcome == PolicyOutcome.REQUIRE_APPROVAL else None
+    return ruling.outcome, ruling.verdict_people, asked

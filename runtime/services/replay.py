@@ -8,10 +8,12 @@ from uuid import UUID
 from django.db import transaction
 
 from accounts.states import Actor
+from approvals.policies import value_without
 from checkpoints.selectors import revisions_of
 from receipts.selectors import authored_calls, result_bytes, turns_of
 from runs.canonical import digest, parse
 from runs.selectors import access_run, messages_of
+from runtime.masking import Masks
 from runtime.services.guards import audit
 
 
@@ -43,7 +45,8 @@ class Replay:
 
 
 def run_replay(*, actor: Actor, run_id: UUID) -> Replay:
-    """Step through the stored outputs of a run, live or ended. Asks no model and no tool, and writes one audit row.
+    """Step through the stored outputs of a run, live or ended. Asks no model and no tool, and writes one audit row. What is
+    marked as sensitive is masked, whoever asks.
 
     Needs the permission to read. Raises NotFound, and BodyChanged where stored bytes can't be read at all.
     """
@@ -55,11 +58,13 @@ def run_replay(*, actor: Actor, run_id: UUID) -> Replay:
 
 
 def _steps(run: Any) -> Iterator[ReplayStep]:
-    messages = list(messages_of(run))
+    masks = Masks()
+    hidden = masks.texts_in_run(run)
+    messages = [(row, text, value_without(text, hidden)) for row, text in messages_of(run)]
     written = authored_calls(run_id=run.id)
     yield from _messages(messages, run.inherited_turns)
     for turn, body in turns_of(tenant_id=run.tenant_id, run_id=run.id):
-        said = parse(body)
+        said = masks.proposed(run, parse(body))
         yield ReplayStep(
             "TURN",
             turn.turn_no,
@@ -67,33 +72,33 @@ def _steps(run: Any) -> Iterator[ReplayStep]:
             turn.status,
             turn.attempts,
             str(turn.response_digest),
-            said,
+            said.value,
             digest(body) == turn.response_digest,
         )
         for proposal in turn.proposals.all():
-            yield _proposal(turn.turn_no, proposal)
+            yield _proposal(turn.turn_no, proposal, said.texts)
         for call in written.get(turn.turn_no, ()):
-            yield _call(turn.turn_no, call)
+            yield _call(turn.turn_no, call, said.texts)
         yield from _messages(messages, turn.turn_no)
 
 
-def _messages(messages: list[Any], after_turn: int) -> Iterator[ReplayStep]:
-    for row, text in messages:
+def _messages(messages: list[tuple[Any, str, str]], after_turn: int) -> Iterator[ReplayStep]:
+    for row, text, shown in messages:
         if row.after_turn == after_turn:
             intact = digest(text.encode()) == row.sha256
-            yield ReplayStep("MESSAGE", after_turn, row.role, "STORED", 0, row.sha256, text, intact)
+            yield ReplayStep("MESSAGE", after_turn, row.role, "STORED", 0, row.sha256, shown, intact)
 
 
-def _proposal(turn_no: int, proposal: Any) -> ReplayStep:
+def _proposal(turn_no: int, proposal: Any, hidden: tuple[str, ...]) -> ReplayStep:
     """A proposal of a turn with what came of it, as it is stored now."""
     call = proposal.tool_call
     if call is None:
         output = {"refusal": proposal.refusal} if proposal.refusal else None
         return ReplayStep("CALL", turn_no, proposal.tool, proposal.disposition, 0, proposal.args_digest, output, True)
-    return _call(turn_no, call)
+    return _call(turn_no, call, hidden)
 
 
-def _call(turn_no: int, call: Any) -> ReplayStep:
+def _call(turn_no: int, call: Any, hidden: tuple[str, ...]) -> ReplayStep:
     """What came of a call, as it is stored now."""
     result = getattr(call, "result", None)
     if result is None:
@@ -107,7 +112,7 @@ def _call(turn_no: int, call: Any) -> ReplayStep:
         call.status,
         call.attempts,
         result.digest,
-        parse(plain),
+        value_without(parse(plain), hidden),
         digest(plain) == result.digest,
         call.id,
     )

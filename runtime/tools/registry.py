@@ -1,13 +1,16 @@
 """The tools that ship, what a model sees of them, and the hash that pins one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
+from pydantic import BaseModel
+
+from approvals.policies import Mark
 from approvals.questions import FormFault, form_of
 from receipts.states import EffectClass
 from runs.canonical import canonical, digest
-from runtime.contracts import QuestionArguments, Tool, ToolSpec
+from runtime.contracts import QuestionArguments, Sensitive, Tool, ToolSpec
 from runtime.progress import FIELD
 from runtime.tools.answer import SendAnswerPart
 from runtime.tools.ask import AskPerson
@@ -68,6 +71,30 @@ def definition_hash(tool: Tool) -> str:
     if tool.half_life_seconds is not None:
         definition["half_life_seconds"] = str(tool.half_life_seconds)
     return digest(canonical(definition))
+
+
+@cache
+def tool_marks(tool: Tool) -> tuple[Mark, ...]:
+    """The arguments that a tool marks as sensitive, in those of its models that it nests and lists as well."""
+    return tuple(_marks(tool.arguments, ()))
+
+
+def _marks(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[Mark]:
+    for name, field in model.model_fields.items():
+        marks = [one for one in field.metadata if isinstance(one, Sensitive)]
+        if marks:
+            yield Mark((*above, name), audited=marks[0].audited)
+        else:
+            for inner in _models(field.annotation):
+                yield from _marks(inner, (*above, name))
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that an annotation names, alone, in a list or as one of several."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
 
 
 def misdeclared(tool: Tool, tools: Sequence[Tool]) -> str | None:

@@ -10,7 +10,7 @@ from django.db import OperationalError, connection, transaction
 from accounts.errors import Refused
 from accounts.selectors import actor_named
 from approvals.models import Decision, Wait
-from approvals.services import Decided, Seen, Voted, approval_decide
+from approvals.services import Decided, Seen, Voted
 from approvals.states import DecisionVerdict
 from checkpoints.models import Checkpoint, SaveAttempt
 from checkpoints.selectors import load_head, unknown_saves
@@ -28,6 +28,7 @@ from runs.selectors import run_by_admission
 from runs.services import budget_hold_unknown, budget_settle_held, run_move
 from runs.states import RunStatus
 from runtime import statements as steps
+from runtime.services import wait_decide
 from runtime.statements import write
 from tests.contract.store import REFUSALS, Store, Worker, refused, stored
 from tests.engine.engine import expire_lease, lease_of, sql
@@ -296,7 +297,7 @@ def waiting(worker: Worker) -> Wait:
 
 
 def decide(wait: Wait) -> Decided | Voted | Refused:
-    return approval_decide(
+    return wait_decide(
         actor=actor_named(username="ann-north", door="page"),
         wait_id=wait.id,
         verdict=DecisionVerdict.APPROVE,

@@ -16,7 +16,6 @@ from approvals.services import (
     Decided,
     Seen,
     Voted,
-    approval_decide,
     wait_consume,
     wait_expire,
     waits_cancel,
@@ -30,6 +29,7 @@ from runs.models import Run, Wakeup
 from runs.services import run_lock, run_move
 from runs.states import RunStatus, WakeupCause
 from runs.wakeups import wakeup_pending, wakeup_write, wakeups_cancel, wakeups_consume, wakeups_refuse
+from runtime.services import wait_decide
 from tests.contract.store import Store, Worker, refused, stored
 from tests.engine.engine import pass_deadline, sql
 from tests.engine.races import Aside, together, uncommitted, undone
@@ -46,7 +46,7 @@ def waiting(worker: Worker, *labels: str) -> list[Wait]:
 
 
 def decide(wait: Wait, verdict: str = "APPROVE", seen: Seen | None = None) -> Decided | Voted | Refused:
-    return approval_decide(
+    return wait_decide(
         actor=actor_named(username="ann-north", door="page"),
         wait_id=wait.id,
         verdict=DecisionVerdict(verdict),

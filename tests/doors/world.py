@@ -15,12 +15,12 @@ from accounts.selectors import actor_named
 from accounts.services import member_set, tenant_create, token_create
 from accounts.states import Actor, Role
 from approvals.models import Wait
-from approvals.services import Decided, Seen, approval_decide
+from approvals.services import Decided, Seen
 from approvals.states import DecisionVerdict
 from receipts.models import ToolCall
 from runs.models import Run
 from runtime.loop import drive
-from runtime.services import Started, StartRequest, Upload, run_start
+from runtime.services import Started, StartRequest, Upload, run_start, wait_decide
 from tests.unit.outside_world import OutsideWorld
 
 ROWS = "date,fund,company,ticker,shares,market value($),weight(%)\n"
@@ -87,7 +87,7 @@ class Doors:
 
     def _approve(self, wait: Wait, by: str) -> None:
         seen = Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
-        outcome = approval_decide(
+        outcome = wait_decide(
             actor=person(by), wait_id=wait.id, verdict=DecisionVerdict.APPROVE, seen=seen, reason="read it"
         )
         assert isinstance(outcome, Decided), outcome

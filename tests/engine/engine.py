@@ -13,7 +13,7 @@ from accounts.selectors import actor_named
 from accounts.services import member_set, tenant_create
 from accounts.states import Actor, Role
 from approvals.models import Wait
-from approvals.services import Decided, Seen, Voted, approval_decide
+from approvals.services import Decided, Seen, Voted
 from approvals.states import DecisionVerdict
 from checkpoints.models import Checkpoint, Head
 from checkpoints.selectors import load_head
@@ -50,6 +50,7 @@ from runtime.services import (
     run_retain,
     run_start,
     run_stop,
+    wait_decide,
 )
 from tests.agents import SCRIPT
 
@@ -111,7 +112,7 @@ class Engine:
         self, wait: Wait, verdict: str = "APPROVE", by: str = "ann", seen: Seen | None = None, reason: str = "I read it"
     ) -> Decided | Voted | Refused:
         """Decide a wait, by default having seen exactly what it is bound to."""
-        return approval_decide(
+        return wait_decide(
             actor=self.person(by),
             wait_id=wait.id,
             verdict=DecisionVerdict(verdict),

@@ -30,8 +30,6 @@ from approvals.services import (
     Item,
     Seen,
     Voted,
-    approval_decide,
-    approvals_decide,
     wait_escalate,
     wait_expire,
     wait_looked,
@@ -42,6 +40,7 @@ from receipts.models import ToolCall
 from runs.models import Wakeup
 from runs.selectors import database_now
 from runtime.loop import drive
+from runtime.services import wait_decide, waits_decide
 from runtime.tasks import sweep
 from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, demand, open_wait, pass_deadline, people, run_now, shown, sql, sql_past_triggers
@@ -100,7 +99,7 @@ def test_a_look_at_the_wait_before_does_not_count_for_the_one_that_replaced_it(e
 
 
 def by_actor(actor: Actor, wait: Wait, verdict: str = "APPROVE") -> object:
-    return approval_decide(
+    return wait_decide(
         actor=actor, wait_id=wait.id, verdict=DecisionVerdict(verdict), seen=shown(wait), reason="I read it"
     )
 
@@ -233,7 +232,7 @@ def three(engine: Engine, **demanded: object) -> list[Wait]:
 
 def batch(engine: Engine, waits: list[Wait], verdict: str, by: str = "ann") -> list[Answered]:
     items = [Item(wait.id, shown(wait)) for wait in waits]
-    outcome = approvals_decide(
+    outcome = waits_decide(
         actor=engine.person(by), items=items, verdict=DecisionVerdict(verdict), reason="all of one kind"
     )
     assert isinstance(outcome, list), outcome
@@ -244,7 +243,7 @@ def test_many_are_rejected_at_once_and_what_moved_is_refused_by_itself(engine: E
     first, second, third = three(engine)
     items = [Item(first.id, shown(first)), Item(second.id, replace(shown(second), revision=1))]
     items += [Item(third.id, shown(third)), Item(uuid4(), shown(third))]
-    outcome = approvals_decide(
+    outcome = waits_decide(
         actor=engine.person("ann"), items=items, verdict=DecisionVerdict.REJECT, reason="none of these"
     )
     assert isinstance(outcome, list)
@@ -274,7 +273,7 @@ def test_each_of_a_batch_meets_every_guard(engine: Engine) -> None:
     codes = [getattr(each.outcome, "code", "") for each in batch(engine, waits, "APPROVE")]
     assert codes == ["DWELL", "STEP_UP", "EXPIRED"]
     odd = Item(waits[0].id, replace(shown(waits[0]), not_shown=("$.label",)))
-    outcome = approvals_decide(
+    outcome = waits_decide(
         actor=engine.person("ann"), items=[odd], verdict=DecisionVerdict.APPROVE, reason="all of one kind"
     )
     assert isinstance(outcome, list)
@@ -285,7 +284,7 @@ def test_a_batch_is_refused_as_a_whole_for_who_may_decide_nothing_and_where_it_i
     engine: Engine, wait: Wait
 ) -> None:
     def sent(by: str, items: list[Item]) -> object:
-        return approvals_decide(
+        return waits_decide(
             actor=engine.person(by), items=items, verdict=DecisionVerdict.REJECT, reason="none of these"
         )
 

@@ -14,7 +14,7 @@ from approvals.models import Grant, GrantUse, PolicyDecision, Wait
 from approvals.services import GrantGiven, GrantRevoked, grant_revoke
 from runtime.contracts import ToolRetryable
 from runtime.loop import drive
-from runtime.services import GrantRequest, tool_grant
+from runtime.services import GrantRequest, Rehearsal, policy_rehearse, tool_grant
 from tests.agents import SCRIPT, Told, calls
 from tests.engine.engine import (
     At,
@@ -243,3 +243,36 @@ def test_the_scope_of_a_grant_is_frozen_and_its_uses_go_one_by_one(engine: Engin
     grant = given(engine)
     with pytest.raises(DatabaseError), transaction.atomic():
         sql(f"UPDATE approvals_grant SET {change} WHERE id = %s", grant.id)
+
+
+# ── in a dry run ─────────────────────────────────────────────────────────────
+
+ASKED = rule("one is asked", "ask", tools=["once"])
+
+
+def tried(engine: Engine, *rules: str) -> list[tuple[str, str, str]]:
+    """What the policy in force and a draft of these rules say of the newest calls, by label: (label, now, draft) outcomes."""
+    found = policy_rehearse(actor=engine.person("gail"), text="\n".join(rules))
+    assert isinstance(found, Rehearsal), found
+    return [(row.step.partition("/")[2], f"{row.now.outcome}", f"{row.draft.outcome}") for row in found.rows]
+
+
+def test_a_dry_run_counts_the_grants_that_stand_now_under_both_policies(engine: Engine) -> None:
+    engine.run(calls(("once", "covered"), ("once", "other")))
+    grant = given(engine, condition="args['label'] == 'covered'", max_uses=1)
+    assert tried(engine, ASKED) == [("other", "REQUIRE_APPROVAL", "REQUIRE_APPROVAL"), ("covered", "ALLOW", "ALLOW")]
+    strict = rule("one is asked, whatever was granted", "ask", tools=["once"], grants=False)
+    assert tried(engine, strict)[1] == ("covered", "ALLOW", "REQUIRE_APPROVAL")
+    assert tried(engine, rule("two are asked", "ask", tools=["once"], people=2))[1][2] == "REQUIRE_APPROVAL"
+    grant.refresh_from_db()
+    assert grant.uses == 0
+    revoke(engine, grant)
+    assert tried(engine, ASKED)[1] == ("covered", "REQUIRE_APPROVAL", "REQUIRE_APPROVAL")
+
+
+def test_a_dry_run_names_the_grant_by_which_a_call_would_go(engine: Engine) -> None:
+    engine.run(calls(("once", "a")))
+    grant = given(engine)
+    found = policy_rehearse(actor=engine.person("gail"), text=ASKED)
+    assert isinstance(found, Rehearsal) and not found.changed
+    assert found.rows[0].draft.rule.startswith(f"Allowed by grant {grant.id} of ann-north.")

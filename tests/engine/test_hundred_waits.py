@@ -7,8 +7,9 @@ from django.test import Client
 
 from accounts.models import User
 from approvals.models import Decision, Wait
-from approvals.services import Decided, Item, approvals_decide
+from approvals.services import Decided, Item
 from approvals.states import DecisionVerdict
+from runtime.services import waits_decide
 from tests.agents import calls
 from tests.engine.engine import Engine, open_wait, shown
 from tests.engine.governed import govern, rule
@@ -70,7 +71,7 @@ def test_the_dangerous_one_is_on_top_named_and_never_approved_with_the_others(en
 def test_no_other_door_approves_it_with_the_others(engine: Engine) -> None:
     picked = [asked(engine, n) for n in (0, DANGEROUS, 99)]
     items = [Item(wait.id, shown(wait)) for wait in picked]
-    said = approvals_decide(
+    said = waits_decide(
         actor=engine.person("abe"), items=items, verdict=DecisionVerdict.APPROVE, reason="All are invoices."
     )
     assert isinstance(said, list)

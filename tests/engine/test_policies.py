@@ -11,10 +11,10 @@ from django.db import DatabaseError, transaction
 from django.db.models import Max
 
 from accounts.errors import NotAllowed, NotFound
-from approvals.errors import PolicyChanged, PolicyFaulty, PolicyInForce, PolicyMoved
-from approvals.models import PolicyActivation, PolicyDecision, PolicyHead, PolicyVersion, Wait
+from approvals.errors import PolicyChanged, PolicyFaulty, PolicyInForce, PolicyMoved, ToolChanged
+from approvals.models import PolicyActivation, PolicyDecision, PolicyHead, PolicyVersion, Vote, Wait
 from approvals.selectors import policy_head_open, policy_number, policy_number_kept
-from approvals.services import PolicyActivated, PolicySaved, policy_activate, policy_save
+from approvals.services import Decided, PolicyActivated, PolicySaved, policy_activate, policy_save
 from receipts.models import ToolCall
 from runs.canonical import digest
 from runs.models import RunTransition, Wakeup
@@ -273,6 +273,29 @@ def test_a_tool_that_was_redefined_takes_its_open_waits_back(
 def test_a_tool_that_is_the_same_keeps_its_waits(engine: Engine, wait: Wait) -> None:
     sweep()
     assert Wait.objects.get(id=wait.id).status == "OPEN"
+
+
+@pytest.mark.parametrize("verdict", ["APPROVE", "REJECT"])
+def test_nothing_is_decided_about_a_tool_that_is_defined_anew_before_the_sweep_has_noticed(
+    engine: Engine, wait: Wait, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redefine(monkeypatch, "once", timeout_seconds=77.0)
+    refused = engine.decide(wait, verdict)
+    assert isinstance(refused, ToolChanged)
+    assert refused.facts["tool"] == "once" and refused.facts["asked"] == wait.tool_hash != refused.facts["now"]
+    assert f"{wait.opened_at:%Y-%m-%d %H:%M:%S} UTC" in refused.sentence
+    assert engine.audited()[-1] == ("wait.decide.refused", "person:ann", "TOOL_CHANGED")
+    assert not Vote.objects.exists() and Wait.objects.get(id=wait.id).status == "OPEN"
+    monkeypatch.undo()
+    assert isinstance(engine.decide(wait, verdict), Decided)
+
+
+def test_a_decision_under_another_policy_says_who_put_it_in_force_and_when(engine: Engine, wait: Wait) -> None:
+    govern(engine, ASK_ALL)
+    refused = engine.decide(wait)
+    assert isinstance(refused, PolicyChanged) and refused.facts["by"] == "gail-north"
+    last = PolicyActivation.objects.latest("seq")
+    assert f"gail-north put policy v1 in force at {last.at:%Y-%m-%d %H:%M:%S} UTC" in refused.sentence
 
 
 def redefine(patch: pytest.MonkeyPatch, key: str, **changed: Any) -> None:

@@ -12,13 +12,13 @@ from accounts.selectors import actor_named
 from accounts.services import member_set, tenant_create
 from accounts.states import Actor, Role
 from approvals.models import Wait
-from approvals.services import Decided, Seen, approval_decide
+from approvals.services import Decided, Seen
 from approvals.states import DecisionVerdict
 from receipts.models import Attempt, ModelCall, ToolCall
 from runs.models import Budget, Run
 from runtime.agents.fund_comparison import FundComparison
 from runtime.loop import drive
-from runtime.services import Started, StartRequest, Upload, run_start
+from runtime.services import Started, StartRequest, Upload, run_start, wait_decide
 from tests.unit.chat_server import ChatServer, chat_server
 from tests.unit.outside_world import outside_world
 
@@ -58,9 +58,7 @@ def provider() -> Iterator[ChatServer]:
 def approve_everything(actor: Actor, run: Run) -> None:
     wait = Wait.objects.get(run=run, status="OPEN")
     seen = Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
-    decided = approval_decide(
-        actor=actor, wait_id=wait.id, verdict=DecisionVerdict.APPROVE, seen=seen, reason="as asked"
-    )
+    decided = wait_decide(actor=actor, wait_id=wait.id, verdict=DecisionVerdict.APPROVE, seen=seen, reason="as asked")
     assert isinstance(decided, Decided)
 
 

@@ -10,11 +10,15 @@ from django.db.utils import Error as DatabaseError
 
 from accounts.models import AuditEvent
 from accounts.services import tenant_rules_set
+from approvals.policies import read
 from receipts.errors import RetryNeedsApprover
 from receipts.models import Effect, FirstWord, Reconciliation, Result, ToolCall
+from runtime.contracts import ToolUnknown
 from runtime.loop import drive
 from runtime.services import Reconciled
+from tests.agents import SCRIPT, calls, done
 from tests.engine.engine import Engine, run_now, sql
+from tests.engine.governed import govern, rule
 from tests.engine.races import together
 from tests.engine.test_probe import unknown
 
@@ -106,3 +110,57 @@ def test_the_database_keeps_a_word_as_it_was_said(engine: Engine, call: ToolCall
     say(engine, call, "EXECUTED")
     with pytest.raises(DatabaseError), transaction.atomic():
         sql(change)
+
+
+# ── by the rule that sent the call ──
+
+TWO = rule("two know of it", "allow", tools=["once"], verdict_people=2)
+ONE = rule("it goes", "allow", tools=["once"])
+
+
+def lost_under(engine: Engine, *rules: str) -> ToolCall:
+    """A call that was sent by these rules and never answered."""
+    govern(engine, *rules)
+    SCRIPT.do("r", ToolUnknown("no answer"))
+    run_id = engine.run(calls(("once", "r")), done())
+    call = ToolCall.objects.get(run_id=run_id)
+    assert call.status == "UNCERTAIN"
+    return call
+
+
+def test_a_rule_asks_for_two_people_of_the_calls_that_are_sent_by_it(engine: Engine) -> None:
+    call = lost_under(engine, TWO)
+    assert not say(engine, call, "EXECUTED").settled
+    assert say(engine, call, "EXECUTED", by="rolf").settled
+
+
+def test_another_policy_changes_nothing_about_a_call_that_was_sent(engine: Engine) -> None:
+    strict = lost_under(engine, TWO)
+    govern(engine, ONE)
+    assert not say(engine, strict, "EXECUTED").settled
+    loose = lost_under(engine, rule("it goes by one", "allow", tools=["once"]))
+    govern(engine, TWO)
+    assert say(engine, loose, "NOT_EXECUTED", "FAIL").settled
+
+
+def test_the_setting_of_the_tenant_is_the_least_that_is_asked(engine: Engine) -> None:
+    call = lost_under(engine, ONE)
+    assert tenant_rules_set(slug=engine.tenant.slug, two_for_verdicts=True)
+    try:
+        assert not say(engine, call, "EXECUTED").settled
+    finally:
+        tenant_rules_set(slug=engine.tenant.slug, two_for_verdicts=False)
+
+
+def test_a_call_that_people_were_asked_about_carries_what_the_rule_said(engine: Engine) -> None:
+    govern(engine, rule("asked, and two know of it", "ask", tools=["once"], verdict_people=2))
+    SCRIPT.do("r", ToolUnknown("no answer"))
+    run_id = engine.run(calls(("once", "r")), done())
+    engine.approve(run_id)
+    drive(run_id)
+    assert not say(engine, ToolCall.objects.get(run_id=run_id), "EXECUTED").settled
+
+
+def test_a_rule_that_denies_asks_nobody_about_an_outcome() -> None:
+    found = read(rule("no", "deny", verdict_people=2))
+    assert "a call that is denied has no outcome" in found.faults[0].said

@@ -11,12 +11,12 @@ from uuid import uuid4
 from accounts.selectors import actor_named
 from accounts.states import Actor
 from approvals.models import Wait
-from approvals.services import Decided, Seen, approval_decide
+from approvals.services import Decided, Seen
 from approvals.states import DecisionVerdict
 from receipts.models import ToolCall
 from runs.models import Run
 from runtime.loop import drive
-from runtime.services import Started, StartRequest, Upload, run_start
+from runtime.services import Started, StartRequest, Upload, run_start, wait_decide
 
 ROWS = "date,fund,company,ticker,shares,market value($),weight(%)\n"
 ALDER = ROWS + (
@@ -80,7 +80,7 @@ class Driven:
     def decide(self, verdict: str, actor: Actor | None = None, reason: str = "Looked at.") -> Decided:
         wait = self.wait
         seen = Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
-        outcome = approval_decide(
+        outcome = wait_decide(
             actor=actor or self.actor, wait_id=wait.id, verdict=DecisionVerdict(verdict), seen=seen, reason=reason
         )
         assert isinstance(outcome, Decided)

@@ -19,7 +19,7 @@ from accounts.selectors import actor_named
 from accounts.services import member_set, tenant_create
 from accounts.states import Actor, Role
 from approvals.models import Wait
-from approvals.services import Decided, Seen, Voted, approval_decide
+from approvals.services import Decided, Seen, Voted
 from approvals.states import DecisionVerdict
 from receipts.models import ToolCall
 from receipts.states import FollowUp, Verdict
@@ -40,6 +40,7 @@ from runtime.services import (
     run_resume,
     run_start,
     run_stop,
+    wait_decide,
 )
 from tests.stack import Process, Stack
 from tests.waiting import wait_until
@@ -194,7 +195,7 @@ class World:
     ) -> Decided | Voted | Refused:
         """Decide a wait with what it is bound to, or with what was `seen`."""
         seen = seen or Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
-        return approval_decide(
+        return wait_decide(
             actor=self.person(by), wait_id=wait.id, verdict=DecisionVerdict(verdict), seen=seen, reason="read it"
         )
 

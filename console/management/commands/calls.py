@@ -7,8 +7,8 @@ from uuid import UUID
 from accounts.errors import Refused
 from console.management.noun import Asked, Noun, Shown, Usage, clock, document, facts, table
 from console.records import records_of
-from console.records.calls import CallDetail, CallRecord, call_rows, call_with_parts
-from receipts.selectors import access_attachment, access_call, calls_visible
+from console.records.calls import CallRecord, call_rows, call_shown
+from receipts.selectors import access_attachment, calls_visible
 from receipts.states import ATTACHMENT_BYTES, CallStatus, FollowUp, Verdict
 from runs.selectors import artifact_bytes
 from runtime.services import (
@@ -79,7 +79,7 @@ class Command(Noun):
         return Shown(records, table(HEADS, rows, "There are no such calls."))
 
     def show(self, asked: Asked) -> Shown:
-        record = CallDetail(call_with_parts(access_call(actor=asked.actor, id=asked["id"]))).data
+        record = call_shown(asked.actor, asked["id"])
         return Shown(record, _text(record))
 
     def probe(self, asked: Asked) -> Shown | Refused:

@@ -9,7 +9,7 @@ from uuid import UUID
 from accounts.errors import Refused
 from accounts.services import actor_confirm
 from approvals.reports import measures_of
-from approvals.selectors import access_wait, waits_visible, waits_whose
+from approvals.selectors import waits_visible, waits_whose
 from approvals.services import (
     FILE_BYTES,
     Declined,
@@ -19,24 +19,20 @@ from approvals.services import (
     Item,
     Seen,
     TextGiven,
-    approval_decide,
-    approvals_decide,
     question_answer,
     vote_withdraw,
     wait_assign,
     wait_claim,
-    wait_looked,
     wait_release,
 )
 from approvals.states import DecisionVerdict, WaitStatus, Whose
 from console.management.noun import Asked, Noun, Shown, Usage, clock, document, facts, table
 from console.records import records_of
-from console.records.calls import CallDetail, call_with_parts
+from console.records.calls import call_shown
 from console.records.measures import MeasuresRecord
-from console.records.waits import WaitRecord, batch_answer, wait_rows
-from receipts.selectors import access_call
+from console.records.waits import WaitRecord, batch_answer, wait_rows, wait_shown
 from runs.canonical import NotCanonical, parse
-from runtime.services import Written, call_amend
+from runtime.services import Written, call_amend, wait_decide, waits_decide
 
 HEADS = ("ID", "STATUS", "RUN", "REVISION", "STEP", "DECIDE BEFORE")
 
@@ -125,9 +121,7 @@ class Command(Noun):
         return Shown(records, table(HEADS, rows, "Nothing waits."))
 
     def show(self, asked: Asked) -> Shown:
-        record = WaitRecord(access_wait(actor=asked.actor, id=asked["id"])).data
-        if record["arguments"] is not None:
-            wait_looked(actor=asked.actor, wait_id=asked["id"])
+        record = wait_shown(asked.actor, asked["id"], looks=True)
         return Shown(record, _text(record))
 
     def amend(self, asked: Asked) -> Shown | Refused:
@@ -136,7 +130,7 @@ class Command(Noun):
         outcome = call_amend(actor=asked.actor, wait_id=asked["id"], written=written)
         if isinstance(outcome, Refused):
             return outcome
-        record = CallDetail(call_with_parts(access_call(actor=asked.actor, id=outcome.call_id))).data
+        record = call_shown(asked.actor, outcome.call_id)
         said = {name: record[name] for name in ("id", "status", "step", "author", "instead_of", "args_digest")}
         return Shown(record, facts({**said, "revision": outcome.revision}))
 
@@ -147,7 +141,7 @@ class Command(Noun):
             if isinstance(confirmed, Refused):
                 return confirmed
             actor = confirmed
-        outcome = approval_decide(
+        outcome = wait_decide(
             actor=actor,
             wait_id=asked["id"],
             verdict=asked["verdict"],
@@ -170,9 +164,7 @@ class Command(Noun):
 
     def decide_many(self, asked: Asked) -> Shown | Refused:
         text = sys.stdin.read() if asked["items"] == "-" else asked["items"]
-        outcome = approvals_decide(
-            actor=asked.actor, items=_items(text), verdict=asked["verdict"], reason=asked["reason"]
-        )
+        outcome = waits_decide(actor=asked.actor, items=_items(text), verdict=asked["verdict"], reason=asked["reason"])
         if isinstance(outcome, Refused):
             return outcome
         records = [batch_answer(each) for each in outcome]

@@ -8,7 +8,7 @@ from typing import Any
 
 from accounts.states import Actor, Permission
 from approvals.models import Grant, PolicyDecision, Wait
-from approvals.selectors import grant_used
+from approvals.selectors import grant_used, now_and_policy, two_have_to_say
 from checkpoints.models import Obligation
 from console.pages.stored import Stored, stored_arguments, stored_result
 from receipts.models import (
@@ -23,11 +23,11 @@ from receipts.models import (
     Result,
     ToolCall,
 )
-from receipts.selectors import accepted_outcome, attachments_of, final_verdict, two_have_to_say
+from receipts.selectors import accepted_outcome, attachments_of, final_verdict
 from receipts.states import CallStatus, can_reconcile
 from runs.models import BudgetEntry, Lease, Refusal, RunTransition
-from runs.selectors import database_now
 from runs.states import ENDED_RUN
+from runtime.masking import Mask, Masks
 
 REFUSED = 50  # refused writes that are shown, the newest ones
 HOLDERS = 20  # changes of the lease that are shown, the newest ones
@@ -61,11 +61,20 @@ class CallFacts:
     @cached_property
     def answer(self) -> Stored | None:
         """The value of the result; None without one, or when its bytes can't be opened."""
-        return stored_result(self.result) if self.result else None
+        return stored_result(self.result, self.mask) if self.result else None
 
     @cached_property
     def arguments(self) -> Stored | None:
-        return stored_arguments(self.call)
+        return stored_arguments(self.call, self.mask)
+
+    @cached_property
+    def masks(self) -> Masks:
+        return Masks(self.actor, policy=self.now_and_policy[1])
+
+    @property
+    def mask(self) -> Mask:
+        """What is masked of it for whoever looks."""
+        return self.masks.of(self.call)
 
     @cached_property
     def verdicts(self) -> list[Reconciliation]:
@@ -168,8 +177,12 @@ class CallFacts:
         return Lease.objects.get(run_id=self.call.run_id)
 
     @cached_property
+    def now_and_policy(self) -> tuple[datetime, int]:
+        return now_and_policy(self.call.tenant_id)
+
+    @property
     def now(self) -> datetime:
-        return database_now()
+        return self.now_and_policy[0]
 
     @cached_property
     def results_kept(self) -> int:

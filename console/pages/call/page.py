@@ -78,6 +78,7 @@ def call_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     }
     if not panel_asked(request, PANELS):
         context |= _around(facts)
+    facts.masks.tell()
     return respond(request, actor, "pages/call/page.html", context, PANELS, refused.status if refused else 200)
 
 

@@ -17,6 +17,7 @@ from console.pages.resting import RestingFact, resting_facts
 from receipts.models import ToolCall
 from runs.canonical import canonical
 from runs.models import Run, RunTransition
+from runtime.masking import Masks
 
 NEXT = {
     Phase.READY_TO_DECIDE: "Ask the model what to do next.",
@@ -85,7 +86,7 @@ class Revision:
 
     @cached_property
     def facts(self) -> list[RestingFact]:
-        return resting_facts(self.snapshot) if self.snapshot else []
+        return resting_facts(self.snapshot, Masks()) if self.snapshot else []
 
     @cached_property
     def checks(self) -> list[Check]:

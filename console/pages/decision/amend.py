@@ -20,6 +20,7 @@ from console.pages.acts import Act, off_reason
 from console.pages.room import page, respond
 from receipts.selectors import written_arguments
 from runs.canonical import NotCanonical, parse
+from runtime.masking import Mask, Masks
 from runtime.services import Amended, Written, call_amend
 
 
@@ -59,12 +60,15 @@ def _amend(request: HttpRequest, actor: Actor, id: UUID) -> Amended | Refused:
 
 
 def _context(request: HttpRequest, actor: Actor, wait: Wait, refused: Refused | None) -> dict[str, Any]:
+    masks = Masks(actor)
+    written = _as_written(wait, masks.of(wait.tool_call, run=wait.run))
+    masks.tell()
     act = Act(
         title="Write this call anew",
         template="pages/acts/amend.html",
         button="Reject it and put this in its place",
         done="",
-        off=_off(actor, wait),
+        off=_off(actor, wait, written),
         facts={},
     )
     return {
@@ -74,17 +78,19 @@ def _context(request: HttpRequest, actor: Actor, wait: Wait, refused: Refused | 
         "call": wait.tool_call,
         "refused": refused,
         "reason": request.POST.get("reason", ""),
-        "arguments": request.POST.get("arguments") or _as_written(wait),
+        "arguments": request.POST.get("arguments") or written,
     }
 
 
-def _off(actor: Actor, wait: Wait) -> str:
+def _off(actor: Actor, wait: Wait, written: str) -> str:
     off = off_reason(actor.may(Permission.DECIDE), Permission.DECIDE, can_decide(wait.status), "This wait is closed.")
-    return off or ("" if _as_written(wait) else "The stored arguments can't be read.")
+    return off or ("" if written else "The stored arguments can't be read, or part of them is masked for you.")
 
 
-def _as_written(wait: Wait) -> str:
-    """What was written of the arguments, as JSON to be changed; "" where the store was changed."""
+def _as_written(wait: Wait, mask: Mask) -> str:
+    """What was written of the arguments, as JSON to be changed; "" where the store was changed, or part of them is masked."""
+    if mask.paths:
+        return ""
     try:
         return json.dumps(written_arguments(wait.tool_call), ensure_ascii=False, indent=2)
     except (BodyChanged, LookupError):

@@ -11,12 +11,13 @@ from checkpoints.models import Checkpoint, Intent, Obligation
 from checkpoints.selectors import current_intent, load_snapshot, obligations_of
 from console.pages.diff import Difference, difference, json_pieces
 from console.pages.resting import RestingFact, resting_facts
-from console.pages.stored import Stored, stored_arguments
+from console.pages.stored import stored_arguments
 from receipts.models import ModelCall, Publication, ToolCall
 from receipts.selectors import report_body
 from receipts.states import CallStatus
 from runs.models import Run
 from runs.selectors import artifact_bytes
+from runtime.masking import Masks
 
 LIKE_RUNS = 200  # where a call like this one is looked for: the newest runs of the same agent
 LONG = 20  # differing lines that are shown without being asked for
@@ -39,8 +40,10 @@ class LikeCall:
         return self.difference.changed + self.difference.added + self.difference.removed > LONG
 
 
-def last_like(wait: Wait, now: Stored) -> LikeCall | None:
-    """The call that this one is compared with, or None. Looks at the newest runs of the agent only."""
+def last_like(wait: Wait, masks: Masks) -> LikeCall | None:
+    """The call that this one is compared with, or None. Looks at the newest runs of the agent only. What is marked is masked
+    on both sides, whoever looks: equal values have equal digests.
+    """
     call = wait.tool_call
     run = Run.objects.select_related("thread").get(id=wait.run_id)
     runs = Run.objects.filter(tenant_id=run.tenant_id, thread__agent_id=run.thread.agent_id)
@@ -52,21 +55,25 @@ def last_like(wait: Wait, now: Stored) -> LikeCall | None:
         return None
     verdicts = Decision.objects.filter(wait__tool_call__in=before).values_list("verdict", flat=True)
     said = list(verdicts)
-    then = stored_arguments(before[0])
-    changed = difference(json_pieces(then.value), json_pieces(now.value)) if then else Difference([], 0, 0, 0, 0)
+    then, now = stored_arguments(before[0], masks.of(before[0])), stored_arguments(call, masks.of(call, run=wait.run))
+    changed = Difference([], 0, 0, 0, 0)
+    if then and now:
+        changed = difference(json_pieces(then.value), json_pieces(now.value))
     return LikeCall(before[0], changed, said.count("APPROVE"), said.count("REJECT"))
 
 
 # ── the model's words ────────────────────────────────────────────────────────
 
 
-def model_words(call: ToolCall) -> tuple[ModelCall, str] | None:
-    """The sealed turn that proposed a call, and its text. None for a call that no model proposed."""
+def model_words(call: ToolCall, run: Run, masks: Masks) -> tuple[ModelCall, str] | None:
+    """The sealed turn that proposed a call, and its text, without what is masked of the run's calls, whoever looks. None for
+    a call that no model proposed.
+    """
     turn = ModelCall.objects.filter(run_id=call.run_id, turn_no=call.turn_no, status="SEALED").first()
     if turn is None:
         return None
     stored = json.loads(artifact_bytes(tenant_id=turn.tenant_id, sha256=str(turn.response_digest)))
-    return turn, str(stored["text"])
+    return turn, str(masks.proposed(run, stored).value["text"])
 
 
 # ── the contract ─────────────────────────────────────────────────────────────
@@ -99,7 +106,7 @@ class Facts:
     purged: bool = False
 
 
-def facts_of(*, run_id: UUID, revision: int) -> Facts:
+def facts_of(*, run_id: UUID, revision: int, masks: Masks) -> Facts:
     """The results that a revision refers to, the newest first, each looked up and compared now."""
     saved = Checkpoint.objects.filter(run_id=run_id, revision=revision).first()
     if saved is None:
@@ -108,7 +115,7 @@ def facts_of(*, run_id: UUID, revision: int) -> Facts:
         snapshot = load_snapshot(saved)
     except Unreadable as error:
         return Facts([], 0, error.found, purged=isinstance(error, Purged))
-    return Facts(resting_facts(snapshot), len(snapshot.results))
+    return Facts(resting_facts(snapshot, masks), len(snapshot.results))
 
 
 # ── the report ───────────────────────────────────────────────────────────────

@@ -16,7 +16,7 @@ from accounts.services import actor_confirm
 from accounts.states import Actor
 from approvals.models import Wait
 from approvals.selectors import access_wait
-from approvals.services import Decided, Seen, Voted, approval_decide, wait_looked
+from approvals.services import Decided, Seen, Voted, wait_looked
 from approvals.states import DecisionVerdict, WaitKind
 from checkpoints.selectors import commitments_of
 from console.look import looks
@@ -30,6 +30,8 @@ from console.pages.stored import Stored, stored_arguments
 from console.pages.titles import call_title
 from console.pages.tool_facts import tool_facts
 from console.templatetags.signalbox import short_id
+from runtime.masking import Masks
+from runtime.services import wait_decide
 
 PANELS = {
     "wait-live": "pages/decision/live.html",
@@ -79,7 +81,9 @@ def wait_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     wait = access_wait(actor=actor, id=id)
     if wait.kind == WaitKind.QUESTION:
         return question_page(request, actor, wait)
-    arguments = stored_arguments(wait.tool_call)
+    state = WaitState(wait, actor)
+    masks = Masks(actor, policy=state.found.policy)
+    arguments = stored_arguments(wait.tool_call, masks.of(wait.tool_call, run=wait.run))
     typed, refused = _typed(request), None
     whole = not panel_asked(request, PANELS)
     if request.method == "POST":
@@ -88,12 +92,13 @@ def wait_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
             return redirect(request.get_full_path())
         refused = outcome
         wait = access_wait(actor=actor, id=id)
-    elif whole and arguments is not None and looks(request):
+        state = WaitState(wait, actor)
+    elif whole and arguments is not None and not arguments.masked and looks(request):
         wait_looked(actor=actor, wait_id=wait.id)
-    state = WaitState(wait, actor)
     context = _state_context(state, typed, refused)
     if whole:
         context |= _evidence_context(state, arguments, typed)
+        masks.tell()
     return respond(request, actor, "pages/decision/page.html", context, PANELS, refused.status if refused else 200)
 
 
@@ -129,16 +134,16 @@ def _decide(actor: Actor, wait: Wait, typed: Typed, arguments: Stored | None) ->
     if typed.verdict not in set(DecisionVerdict):
         return UnknownVerdict()
     seen = replace(typed.seen, not_shown=_not_shown(arguments, typed))
-    return approval_decide(
+    return wait_decide(
         actor=actor, wait_id=wait.id, verdict=DecisionVerdict(typed.verdict), seen=seen, reason=typed.reason
     )
 
 
 def _not_shown(arguments: Stored | None, typed: Typed) -> tuple[str, ...]:
-    """The paths of the arguments that can't be read, or hold odd characters that nobody has marked as seen."""
+    """The paths of the arguments that can't be read, are masked, or hold odd characters that nobody has marked as seen."""
     if arguments is None:
         return ("$",)
-    return tuple(odd.row.path for odd in _odd_rows(arguments, typed) if not odd.marked)
+    return (*arguments.masked, *(odd.row.path for odd in _odd_rows(arguments, typed) if not odd.marked))
 
 
 def _odd_rows(arguments: Stored | None, typed: Typed) -> list[OddRow]:
@@ -190,6 +195,8 @@ def _off(state: WaitState, refused: Refused | None) -> str:
     """Why both buttons are off, or an empty text."""
     if refused is not None and refused.code in OUT_OF_DATE:
         return "Off: the page was out of date. Open the current wait."
+    if state.open and state.redefined:
+        return "Off: the tool was defined anew after this was asked. The run asks again once it is pinned to it."
     return state.not_yours if state.open else "Off: this wait is closed."
 
 
@@ -197,16 +204,17 @@ def _evidence_context(state: WaitState, arguments: Stored | None, typed: Typed) 
     """What does not change while one looks."""
     wait, call = state.wait, state.wait.tool_call
     intent, promises = contract_of(call)
+    masks = Masks(policy=state.found.policy)
     return {
         "arguments": arguments,
         "odd": _odd_rows(arguments, typed),
         "typed": typed,
         "tool": tool_facts(call, agent_key=wait.run.agent_version.agent.key),
-        "like": last_like(wait, arguments) if arguments else None,
-        "words": model_words(call),
+        "like": last_like(wait, masks) if arguments else None,
+        "words": model_words(call, wait.run, masks),
         "intent": intent,
         "promises": promises,
         "commitments": commitments_of(wait.run_id),
-        "facts": facts_of(run_id=wait.run_id, revision=wait.checkpoint_revision),
+        "facts": facts_of(run_id=wait.run_id, revision=wait.checkpoint_revision, masks=masks),
         "report": report_preview(state.publication),
     }

@@ -21,7 +21,7 @@ from checkpoints.selectors import head_of
 from console.pages.notice import Notice
 from console.templatetags.signalbox import digest, exact, person, short_id, when
 from receipts.models import Attempt, Publication
-from runs.selectors import database_now
+from runtime.services import INSTALLED
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,17 @@ class WaitState:
 
     @cached_property
     def now(self) -> datetime:
-        return database_now()
+        return self.found.now
 
     @property
     def open(self) -> bool:
         return can_decide(self.wait.status) and self.wait.deadline > self.now
+
+    @cached_property
+    def redefined(self) -> bool:
+        """True if the tool is defined otherwise by now than when this was asked: nothing is decided about it."""
+        installed = INSTALLED.definition(self.wait.run, self.wait.tool_call.tool)
+        return installed not in (None, self.wait.tool_hash)
 
     @property
     def at_head(self) -> bool:

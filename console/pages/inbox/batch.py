@@ -12,7 +12,7 @@ from accounts.errors import Refused
 from accounts.states import Actor, Permission
 from approvals.models import Wait
 from approvals.selectors import waits_visible
-from approvals.services import BATCH_LIMIT, Answered, Item, Seen, approvals_decide, wait_looked
+from approvals.services import BATCH_LIMIT, Answered, Item, Seen, wait_looked
 from approvals.states import DecisionVerdict, Risk, can_decide
 from console.look import looks
 from console.pages import signs
@@ -21,6 +21,8 @@ from console.pages.room import page, respond
 from console.pages.stored import Stored, stored_arguments
 from console.pages.titles import call_title, publications_of
 from receipts.models import Publication
+from runtime.masking import Masks
+from runtime.services import waits_decide
 
 WEIGHT = {Risk.HIGH: 2, Risk.NORMAL: 1, Risk.LOW: 0}
 
@@ -45,6 +47,8 @@ class Picked:
             return "The policy wants it gone through by itself."
         if self.arguments is None:
             return "Its stored arguments can't be read."
+        if self.arguments.masked:
+            return "Part of its arguments is masked here. Open it to see them."
         return "It holds odd characters that have to be marked." if any(row.odd for row in self.rows) else ""
 
     @property
@@ -77,7 +81,7 @@ def batch_page(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     shown = _shown(waits, answers)
     if looks(request):
         for one in shown:
-            if one.arguments is not None and can_decide(one.wait.status):
+            if one.arguments is not None and not one.arguments.masked and can_decide(one.wait.status):
                 wait_looked(actor=actor, wait_id=one.wait.id)
     context = _context(actor, shown, refused, answers) | {
         "reason": asked.get("reason", ""),
@@ -107,7 +111,7 @@ def _decide(actor: Actor, request: HttpRequest, waits: Sequence[Wait]) -> list[A
     verdict = DecisionVerdict.APPROVE if request.POST.get("verdict") == "APPROVE" else DecisionVerdict.REJECT
     items = [Item(wait.id, _seen(request, wait)) for wait in waits]
     reason = request.POST.get("reason", "").replace("\r\n", "\n")
-    return approvals_decide(actor=actor, items=items, verdict=verdict, reason=reason)
+    return waits_decide(actor=actor, items=items, verdict=verdict, reason=reason)
 
 
 def _seen(request: HttpRequest, wait: Wait) -> Seen:
@@ -115,18 +119,19 @@ def _seen(request: HttpRequest, wait: Wait) -> Seen:
     revision, _, digests = request.POST.get(f"seen-{wait.id}", "").partition(":")
     digest, _, args_digest = digests.partition(":")
     number = int(revision) if revision.isdecimal() and len(revision) < 10 else 0
-    arguments = stored_arguments(wait.tool_call)
-    hidden = ("$",) if arguments is None else tuple(row.path for row in arguments.rows if row.odd)
+    arguments = stored_arguments(wait.tool_call, Masks().of(wait.tool_call, run=wait.run))
+    hidden = ("$",) if arguments is None else tuple(row.path for row in arguments.rows if row.odd or row.masked)
     return Seen(number, digest[:64], args_digest[:64], hidden)
 
 
 def _shown(waits: Sequence[Wait], answers: Mapping[UUID, Answered]) -> list[Picked]:
+    masks = Masks()
     made: Mapping[UUID, Publication] = publications_of(wait.tool_call_id for wait in waits)
     return [
         Picked(
             wait,
             call_title(wait.tool_call, made.get(wait.tool_call_id)),
-            stored_arguments(wait.tool_call),
+            stored_arguments(wait.tool_call, masks.of(wait.tool_call, run=wait.run)),
             answers.get(wait.id),
         )
         for wait in waits

@@ -20,6 +20,7 @@ from receipts.states import CallStatus, Verdict
 from runs.models import Run, RunTransition
 from runs.selectors import runs_visible
 from runs.states import HoldReason, RunStatus
+from runtime.masking import Masks
 
 KIND_LIMIT = 60  # shown of each kind, and of waits twice: those of high risk by themselves; the counts stay true
 SOON = timedelta(minutes=30)
@@ -33,12 +34,12 @@ SELECT (SELECT count(*) FROM receipts_toolcall t WHERE tenant_id = %(tenant)s AN
        (SELECT count(*) FROM runs_run WHERE tenant_id = %(tenant)s AND status = 'HELD'
             AND hold_reason <> 'UNCERTAIN_CALL'),
        (SELECT count(*) FROM receipts_contradiction WHERE tenant_id = %(tenant)s AND closed_at IS NULL),
-       clock_timestamp()"""
+       clock_timestamp(), coalesce((SELECT number FROM approvals_policyhead WHERE tenant_id = %(tenant)s), 0)"""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many items of each kind there are, and when that was by the database's clock."""
+    """How many items of each kind there are, when that was by the database's clock, and the number of the policy in force then."""
 
     unknown: int
     approvals: int
@@ -46,6 +47,7 @@ class Counts:
     held: int
     flags: int
     at: datetime = field(default_factory=timezone.now)
+    policy: int = 0
 
     @property
     def total(self) -> int:
@@ -93,7 +95,7 @@ def inbox_counts(actor: Actor, whose: Whose = Whose.ALL) -> Counts:
     asked = {kind: open_waits(actor, whose, kind).count() for kind in WaitKind}
     approvals, questions = asked[WaitKind.APPROVAL], asked[WaitKind.QUESTION]
     if whose == Whose.MINE:
-        return Counts(0, approvals, questions, 0, 0, counts.at)
+        return Counts(0, approvals, questions, 0, 0, counts.at, counts.policy)
     return replace(counts, approvals=approvals, questions=questions)
 
 
@@ -143,9 +145,9 @@ def held_runs(actor: Actor) -> QuerySet[Run]:
     return runs.annotate(held_at=Subquery(since)).order_by("held_at", "id")
 
 
-def inbox_groups(actor: Actor, now: datetime, kind: str = "", whose: Whose = Whose.ALL) -> list[Group]:
+def inbox_groups(actor: Actor, now: datetime, kind: str, whose: Whose, masks: Masks) -> list[Group]:
     """Items in rank: unknown first, then high risk, then what runs out soon, then held runs, then the rest by how grave it
-    is. `kind` keeps one kind; one's own are waits only, since nothing else is taken or given.
+    is, with what is masked for everybody masked in their titles. `kind` keeps one kind; one's own are waits only, since nothing else is taken or given.
     """
     others = whose != Whose.MINE
     calls = list(unknown_calls(actor)[:KIND_LIMIT]) if others and kind in ("", "unknown") else []
@@ -155,7 +157,7 @@ def inbox_groups(actor: Actor, now: datetime, kind: str = "", whose: Whose = Who
     made = publications_of(call.id for call in about)
     unknown = [_unknown_item(call, call_title(call, made.get(call.id))) for call in calls]
     flags = [_flag_item(flag, call_title(flag.tool_call, made.get(flag.tool_call_id))) for flag in raised]
-    titles = question_titles(asked)
+    titles = question_titles(asked, masks)
     waits = [
         _wait_item(wait, titles.get(wait.tool_call_id) or call_title(wait.tool_call, made.get(wait.tool_call_id)))
         for wait in asked

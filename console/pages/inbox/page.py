@@ -22,6 +22,7 @@ from console.pages.titles import call_question, call_title, publications_of
 from receipts.models import Attempt, ToolCall
 from receipts.selectors import access_call, access_contradiction
 from runs.selectors import access_run
+from runtime.masking import Mask, Masks
 
 PANELS = {"inbox-list": "pages/inbox/list.html", "inbox-item": "pages/inbox/item.html"}
 
@@ -43,7 +44,8 @@ def inbox(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """
     chosen = filter_of(request.GET)
     counts = inbox_counts(actor, chosen.whose)
-    groups = inbox_groups(actor, counts.at, chosen.kind, chosen.whose)
+    masks = Masks(policy=counts.policy)
+    groups = inbox_groups(actor, counts.at, chosen.kind, chosen.whose, masks)
     items = [item for group in groups for item in group.items]
     asked = request.GET.get("item", "")
     current = next((item for item in items if item.key == asked), None)
@@ -59,7 +61,7 @@ def inbox(request: HttpRequest, actor: Actor) -> HttpResponseBase:
         "current_key": looked_at,
         "place": items.index(current) + 1 if current else (1 if items and not asked else 0),
         "shown": len(items),
-        "preview": preview_of(actor, looked_at) if looked_at else None,
+        "preview": preview_of(actor, looked_at, masks) if looked_at else None,
         **({"inbox_total": counts.total} if chosen.whose == Whose.ALL else {}),
     }
     return respond(request, actor, "pages/inbox/page.html", context, PANELS)
@@ -97,56 +99,61 @@ class Preview:
     rows: list[ArgumentRow] | None
     odd: list[ArgumentRow]
     attempts: list[Attempt]
+    masked: int
     url: str
     may_act: bool
 
 
-def preview_of(actor: Actor, key: str) -> Preview | None:
+def preview_of(actor: Actor, key: str, masks: Masks) -> Preview | None:
     """The preview behind an item's key, through the access selectors. None for a key that names nothing here."""
     kind, _, text = key.partition("-")
     build = {"wait": _wait_preview, "call": _call_preview, "run": _run_preview, "flag": _flag_preview}.get(kind)
     try:
-        return build(actor, UUID(text)) if build else None
+        return build(actor, UUID(text), masks) if build else None
     except (ValueError, NotFound):
         return None
 
 
-def _wait_preview(actor: Actor, id: UUID) -> Preview:
+def _wait_preview(actor: Actor, id: UUID, masks: Masks) -> Preview:
     wait = access_wait(actor=actor, id=id)
-    rows = _rows_of(wait.tool_call)
+    mask = masks.of(wait.tool_call, run=wait.run)
+    rows = _rows_of(wait.tool_call, mask)
     may = can_decide(wait.status) and actor.may(Permission.DECIDE)
     odd = [row for row in rows or [] if row.odd]
     if wait.kind == WaitKind.QUESTION:
-        stored = stored_arguments(wait.tool_call)
+        stored = stored_arguments(wait.tool_call, mask)
         title = stored.value["question"] if stored is not None and stored.intact else wait.tool_call.step_name
-        return Preview("question", title, wait, wait.run, rows, odd, [], reverse("wait", args=[id]), may)
+        return Preview(
+            "question", title, wait, wait.run, rows, odd, [], len(mask.paths), reverse("wait", args=[id]), may
+        )
     title = call_title(wait.tool_call, publications_of([wait.tool_call_id]).get(wait.tool_call_id))
-    return Preview("wait", title, wait, wait.run, rows, odd, [], reverse("wait", args=[id]), may)
+    return Preview("wait", title, wait, wait.run, rows, odd, [], len(mask.paths), reverse("wait", args=[id]), may)
 
 
-def _rows_of(call: ToolCall) -> list[ArgumentRow] | None:
+def _rows_of(call: ToolCall, mask: Mask) -> list[ArgumentRow] | None:
     """The arguments; None when they are not the ones that were recorded any more."""
-    stored = stored_arguments(call)
+    stored = stored_arguments(call, mask)
     return stored.rows if stored is not None and stored.intact else None
 
 
-def _call_preview(actor: Actor, id: UUID) -> Preview:
+def _call_preview(actor: Actor, id: UUID, masks: Masks) -> Preview:
     call = access_call(actor=actor, id=id)
-    rows = _rows_of(call)
+    mask = masks.of(call)
+    rows = _rows_of(call, mask)
     attempts = list(Attempt.objects.filter(tool_call=call).order_by("attempt_no"))
     odd = [row for row in rows or [] if row.odd]
     title = call_question(call, publications_of([call.id]).get(call.id))
     may = actor.may(Permission.RECONCILE)
-    return Preview("call", title, call, call.run, rows, odd, attempts, reverse("call", args=[id]), may)
+    return Preview("call", title, call, call.run, rows, odd, attempts, len(mask.paths), reverse("call", args=[id]), may)
 
 
-def _run_preview(actor: Actor, id: UUID) -> Preview:
+def _run_preview(actor: Actor, id: UUID, masks: Masks) -> Preview:
     run = access_run(actor=actor, id=id)
-    return Preview("run", run.title, run, run, [], [], [], reverse("run", args=[id]), actor.may(Permission.RESUME))
+    return Preview("run", run.title, run, run, [], [], [], 0, reverse("run", args=[id]), actor.may(Permission.RESUME))
 
 
-def _flag_preview(actor: Actor, id: UUID) -> Preview:
+def _flag_preview(actor: Actor, id: UUID, masks: Masks) -> Preview:
     flag = access_contradiction(actor=actor, id=id)
     url = reverse("contradiction-close", args=[id])
     title = call_title(flag.tool_call, publications_of([flag.tool_call_id]).get(flag.tool_call_id))
-    return Preview("flag", title, flag, flag.tool_call.run, [], [], [], url, actor.may(Permission.RECONCILE))
+    return Preview("flag", title, flag, flag.tool_call.run, [], [], [], 0, url, actor.may(Permission.RECONCILE))

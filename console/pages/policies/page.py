@@ -16,7 +16,7 @@ from approvals.selectors import access_policy, policies_visible, policy_number, 
 from approvals.services import PolicyActivated, PolicySaved, policy_activate, policy_save
 from approvals.states import WaitStatus
 from console.pages.diff import difference, text_pieces
-from console.pages.policies.say import ICON, LAMP, OUTCOME, demand_said, faults_said, rules_said
+from console.pages.policies.say import ICON, LAMP, OUTCOME, demand_said, faults_said, masks_said, rules_said
 from console.pages.room import page, respond
 from console.records.policies import activations_of
 from runtime.services import Rehearsal, policy_rehearse, policy_rehearse_version
@@ -79,6 +79,7 @@ def policy_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
         "refused": refused,
         "faults": faults_said(text, found.faults) if request.method == "POST" else [],
         "rules": rules_said(found.document) if found.document and request.method == "POST" else [],
+        "masks": masks_said(found.document) if found.document and request.method == "POST" else [],
         "may_govern": actor.may(Permission.GOVERN),
         **_tried(outcome),
     }
@@ -137,9 +138,14 @@ def _version(actor: Actor, number: int) -> PolicyVersion | None:
 def _read(version: PolicyVersion | None) -> dict[str, Any]:
     """Its rules in words; where it can't be read here, why."""
     if version is None:
-        return {"rules": [], "unreadable": ""}
+        return {"rules": [], "masks": [], "unreadable": ""}
     policy = policy_of(version.tenant_id, version.number)
-    return {"rules": rules_said(policy.document) if policy.document else [], "unreadable": policy.unreadable}
+    document = policy.document
+    return {
+        "rules": rules_said(document) if document else [],
+        "masks": masks_said(document) if document else [],
+        "unreadable": policy.unreadable,
+    }
 
 
 def _difference(actor: Actor, version: PolicyVersion | None, now: int) -> Any:

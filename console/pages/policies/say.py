@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from approvals.policies import Demand, Document, Fault, Rule
+from approvals.policies import Demand, Document, Fault, Mask, Rule
 from approvals.states import OnDeadline, PolicyOutcome
 
 OUTCOME = {
@@ -12,6 +12,7 @@ OUTCOME = {
     PolicyOutcome.REQUIRE_APPROVAL: "asks people",
 }
 LAMP = {PolicyOutcome.ALLOW: "done", PolicyOutcome.DENY: "stop", PolicyOutcome.REQUIRE_APPROVAL: "caution"}
+TWO_FOR_VERDICT = "two say the same of an unknown outcome"
 ICON = {PolicyOutcome.ALLOW: "done", PolicyOutcome.DENY: "stop", PolicyOutcome.REQUIRE_APPROVAL: "person"}
 
 
@@ -54,6 +55,19 @@ def rules_said(document: Document) -> list[RuleSaid]:
     ]
 
 
+def masks_said(document: Document) -> list[str]:
+    """What a policy masks, each as a sentence."""
+    return [_mask_said(mask) for mask in document.mask]
+
+
+def _mask_said(mask: Mask) -> str:
+    of = [f"of {' or '.join(mask.tools)}" if mask.tools else "of every tool"]
+    of += [f"of {' or '.join(mask.agents)}"] if mask.agents else []
+    whom = f", shown to the {mask.shown_to.replace(':', ' ')} among those only" if mask.shown_to else ""
+    seen = ", and who sees it is recorded" if mask.audited else ""
+    return f"{', '.join(mask.arguments)} {' '.join(of)}: masked for everybody but who decides on the call{whom}{seen}."
+
+
 def faults_said(text: str, faults: Sequence[Fault]) -> list[FaultSaid]:
     """Every fault beside its line."""
     lines = text.splitlines()
@@ -82,7 +96,8 @@ def _about(rule: Rule, document: Document) -> Iterator[str]:
 
 
 def _asks(rule: Rule) -> tuple[str, ...]:
-    return demand_said(rule.demand, grants=rule.grants) if rule.then == "ask" else ()
+    asked = demand_said(rule.demand, grants=rule.grants) if rule.then == "ask" else ()
+    return (*asked, TWO_FOR_VERDICT) if rule.verdict_people > 1 else asked
 
 
 def demand_said(demand: Demand, *, grants: bool = True) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from console.pages.question.say import closed_notice, said_of, what_happens
 from console.pages.room import panel_asked, respond
 from console.pages.stored import stored_arguments
 from console.templatetags.signalbox import short_id
+from runtime.masking import Mask, Masks
 
 PANELS = {"wait-live": "pages/question/live.html", "wait-facts": "pages/question/facts.html"}
 OUT_OF_DATE = frozenset({"STALE_REVISION", "ARGS_CHANGED", "POLICY_CHANGED"})
@@ -49,7 +50,10 @@ class Typed:
 
 def question_page(request: HttpRequest, actor: Actor, wait: Wait) -> HttpResponseBase:
     """The page of a question. A stored answer leads back to it; a refused one shows it again with what was typed."""
-    asked = _asked(wait)
+    masks = Masks(actor)
+    mask = masks.of(wait.tool_call, run=wait.run)
+    asked = _asked(wait, mask)
+    masks.tell()
     refused: Refused | None = None
     whole = not panel_asked(request, PANELS)
     if request.method == "POST" and asked is not None:
@@ -58,16 +62,18 @@ def question_page(request: HttpRequest, actor: Actor, wait: Wait) -> HttpRespons
             return redirect(wait_url(wait))
         refused = outcome
         wait = access_wait(actor=actor, id=wait.id)
-    elif whole and asked is not None:
+    elif whole and asked is not None and not mask.paths:
         wait_looked(actor=actor, wait_id=wait.id)
     context = _context(request, WaitState(wait, actor), asked, refused)
     return respond(request, actor, "pages/question/page.html", context, PANELS, refused.status if refused else 200)
 
 
-def _asked(wait: Wait) -> Question | None:
-    """The question; None where its stored bytes are not those that were recorded."""
-    stored = stored_arguments(wait.tool_call)
-    return question_of(stored.plain) if stored is not None and stored.intact else None
+def _asked(wait: Wait, mask: Mask) -> Question | None:
+    """The question as it is shown; None where its stored bytes are not those that were recorded, or how to answer is masked."""
+    stored = stored_arguments(wait.tool_call, mask)
+    if stored is None or not stored.intact or not {"question", "why"}.issuperset(mask.paths):
+        return None
+    return question_of(stored.text.encode())
 
 
 # ── answering ────────────────────────────────────────────────────────────────
