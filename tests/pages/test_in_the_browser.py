@@ -20,6 +20,7 @@ from runs.live import CHANNEL
 from runs.models import Run
 from tests.pages import story
 from tests.pages.conftest import ALL
+from tests.pages.test_handover import forked
 from tests.stack import Stack
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
@@ -228,3 +229,21 @@ def test_the_axis_is_moved_along_by_keyboard_and_closing_goes_back(page: Page, s
     page.get_by_role("link", name="Close").click()
     expect(page.locator(".aside h2")).to_have_text(newest)
     assert page.url.endswith(f"{told.run.id}/")
+
+
+def test_a_lineage_is_a_tree_for_the_keyboard(page: Page, stack: Stack, tenant: Tenant) -> None:
+    root = story.completed(tenant, timezone.now() - timedelta(minutes=5)).run
+    fork = forked(root)
+    below = forked(fork)
+    opened(page, stack, f"runs/{fork.id}/lineage/")
+    expect(page.get_by_role("treeitem")).to_have_count(3)
+    here = page.locator("[data-node][aria-current]")
+    here.focus()
+    expect(here).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("ArrowLeft")
+    expect(here).to_have_attribute("aria-expanded", "false")
+    expect(page.locator("[data-node]").nth(2)).to_be_hidden()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{below.id}/")
