@@ -18,7 +18,6 @@ STILL_ABOVE = {
     "call": 26,
     "checkpoint": 15,
     "checkpoint-fork": 25,
-    "inbox": 13,
     "run-continue": 16,
     "run-recovery": 14,
     "scope-new": 18,
