@@ -90,3 +90,15 @@ class WrongPassword(Refused):
 
     code = "WRONG_PASSWORD"
     status = 403
+
+
+class ViewNameTaken(Refused):
+    """Nothing was saved. You have a view called “{name}” of this list already. Remove it, or choose another name."""
+
+    code = "VIEW_NAME_TAKEN"
+
+
+class TooManyViews(Refused):
+    """Nothing was saved. You have {most} views of this list already. Remove one first."""
+
+    code = "TOO_MANY_VIEWS"

@@ -246,6 +246,33 @@ class AuditEvent(models.Model):
         return f"{self.action} {self.object_id}"
 
 
+class SavedView(models.Model):
+    """A list as somebody looks at it: its filters, order and columns under a name. Their own, or shared in the tenant."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, db_index=False)
+    membership = models.ForeignKey(Membership, on_delete=models.PROTECT, related_name="views")
+    listed = models.CharField(max_length=32)
+    name = models.CharField(max_length=100)
+    query = models.CharField(max_length=2000)
+    shared = models.BooleanField(db_default=False)
+    created_at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["membership", "listed", "name"], name="view_name_once"),
+            models.CheckConstraint(condition=~Q(name="") & ~Q(listed=""), name="view_is_named"),
+        ]
+        indexes: ClassVar = [models.Index(fields=["tenant", "listed", "name"], name="views_of_list")]
+        triggers: ClassVar = [
+            pgtrigger.ReadOnly(name="view_frozen", fields=["id", "tenant", "membership", "listed"]),
+            no_truncate(),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.listed}: {self.name}"
+
+
 class Endpoint(models.Model):
     """Where somebody hears of things outside the pages: a person's, or the whole tenant's where `membership` is null.
 

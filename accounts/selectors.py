@@ -17,7 +17,7 @@ from django.utils.crypto import constant_time_compare
 
 from accounts.codec import NONCE_BYTES, BodyChanged, seal, unseal, wrapping_key
 from accounts.errors import NotFound, TenantUnchosen
-from accounts.models import ApiToken, AuditEvent, DataKey, Endpoint, Membership, Notice, User
+from accounts.models import ApiToken, AuditEvent, DataKey, Endpoint, Membership, Notice, SavedView, User
 from accounts.statements import DATA_KEY, MEMBERS, fetch, joined
 from accounts.states import Actor, Permission, permissions_of
 
@@ -222,6 +222,23 @@ def audited_lately(*, actor: Actor, action: str, object_id: UUID) -> bool:
 def membership_of(actor: Actor) -> Membership:
     """The membership that an actor acts by."""
     return Membership.objects.get(tenant_id=actor.tenant_id, user__username=actor.name)
+
+
+def views_visible(actor: Actor) -> QuerySet[SavedView]:
+    """The saved views that a person may use: their own, and those that others share in the tenant; none without the permission to read."""
+    if not actor.may(Permission.READ):
+        return SavedView.objects.none()
+    mine = Q(membership__user__username=actor.name) | Q(shared=True)
+    views = SavedView.objects.filter(mine, tenant_id=actor.tenant_id)
+    return views.select_related("membership__user").order_by("name", "id")
+
+
+def access_view(*, actor: Actor, id: UUID) -> SavedView:
+    """One of them. Raises NotFound."""
+    view = views_visible(actor).filter(id=id).first()
+    if view is None:
+        raise NotFound
+    return view
 
 
 def endpoints_visible(actor: Actor) -> QuerySet[Endpoint]:

@@ -13,6 +13,7 @@ from console.pages.handover.page import handover_page
 from console.pages.inbox.batch import batch_page
 from console.pages.inbox.page import inbox, inbox_count
 from console.pages.lists.page import bulk_list, call_list, notice_list, wait_list
+from console.pages.lists.views import view_list, view_page
 from console.pages.measures import measures_page
 from console.pages.new_run import run_new
 from console.pages.overview.page import overview, overview_parts
@@ -68,6 +69,8 @@ urlpatterns = [
     path("bulks/", bulk_list, name="bulks"),
     path("bulks/new/", bulk.bulk_new, name="bulk-new"),
     path("bulks/<uuid:id>/", bulk.bulk_page, name="bulk"),
+    path("views/", view_list, name="views"),
+    path("views/<uuid:id>/remove/", view_page, name="view-remove"),
     path("audit/", audit.audit_list, name="audit"),
     path("audit/verified/", audit.audit_verified, name="audit-verified"),
     path("waits/", wait_list, name="waits"),

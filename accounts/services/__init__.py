@@ -30,6 +30,7 @@ from accounts.services.people import (
     tour_seen,
 )
 from accounts.services.tries import Device, sign_in_counters, try_begin, try_worked, wrong_so_far
+from accounts.services.view import view_remove, view_save
 
 __all__ = [
     "Address",
@@ -59,5 +60,7 @@ __all__ = [
     "tour_seen",
     "try_begin",
     "try_worked",
+    "view_remove",
+    "view_save",
     "wrong_so_far",
 ]

@@ -23,6 +23,7 @@ from console.api import (
     runs,
     scopes,
     trace,
+    views,
     waits,
 )
 from console.api.view import Document, Missing
@@ -127,6 +128,8 @@ urlpatterns = [
     path("scopes/<uuid:id>/lift/", scopes.ScopeLift.as_view(), name="scope-lift"),
     path("obligations/", obligations.Obligations.as_view(), name="obligations"),
     path("obligations/<uuid:id>/release/", obligations.ObligationRelease.as_view(), name="obligation-release"),
+    path("views/", views.Views.as_view(), name="views"),
+    path("views/<uuid:id>/remove/", views.ViewRemoval.as_view(), name="view-remove"),
     path("bulks/", bulk.Bulks.as_view(), name="bulks"),
     path("bulks/preview/", bulk.BulkPreviews.as_view(), name="bulk-preview"),
     path("bulks/<uuid:id>/", bulk.OneBulk.as_view(), name="bulk"),

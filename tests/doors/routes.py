@@ -16,6 +16,7 @@ LIST_AND_ACT = {
     "api:scopes",
     "api:endpoints",
     "api:bulks",
+    "api:views",
     "api:delegations",
 }  # what GET lists and POST adds to
 
@@ -83,6 +84,8 @@ RENAME_TOLD = Act(Permission.NOTIFY, {"name": "walked"})
 PURGE_TOLD = Act(Permission.RETAIN, {"reason": " "})
 CLOSE_FLAG = Act(Permission.RECONCILE, {"closing": "NOTED", "reason": " "})
 
+KEEP_VIEW = Act(Permission.READ, {"listed": "runs", "name": "x" * 101})
+DROP_VIEW = Act(Permission.GOVERN, {"name": "another"})
 BULK = Act(Permission.STOP, {"act": "STOP", "query": "q=nothing", "digest": "0", "count": 0, "reason": " "})
 SCOPE = Act(Permission.STOP, {"scope": "TENANT", "act": "stop", "reason": " "})
 LIFT = Act(Permission.STOP, {"reason": " "})
@@ -101,6 +104,8 @@ ROUTES = {
     "inbox-count": Route("page"),
     "search": Route("page"),
     "audit": Route("page", reads=False),
+    "views": Route("page", act=KEEP_VIEW),
+    "view-remove": Route("page", "view", DROP_VIEW),
     "bulks": Route("page"),
     "bulk-new": Route("page", act=BULK),
     "bulk": Route("page", "bulk"),
@@ -245,6 +250,8 @@ ROUTES = {
     "api:scope-lift": Route("api", "scope", LIFT),
     "api:obligations": Route("api"),
     "api:obligation-release": Route("api", "obligation", RELEASE),
+    "api:views": Route("api", act=KEEP_VIEW),
+    "api:view-remove": Route("api", "view", DROP_VIEW),
     "api:bulks": Route("api", act=BULK),
     "api:bulk-preview": Route("api", reads=False),
     "api:bulk": Route("api", "bulk"),
@@ -279,6 +286,9 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("idempotency_key",): INSTALLATION,
     ("tour",): INSTALLATION,
     ("seed_load",): INSTALLATION,
+    ("views", "list"): Verb(""),
+    ("views", "save"): Verb("", ("runs", "x" * 101)),
+    ("views", "remove"): Verb("view", ("--name", "another"), Permission.GOVERN),
     ("bulks", "list"): Verb(""),
     ("bulks", "preview"): Verb("", ("stop",)),
     ("bulks", "act"): Verb("", ("stop", "--digest", "0", "--count", "0", "--reason", " "), Permission.STOP),

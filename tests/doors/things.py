@@ -10,8 +10,9 @@ from uuid import UUID
 from django.test import override_settings
 from django.urls import reverse
 
-from accounts.models import Endpoint, Notice
+from accounts.models import Endpoint, Notice, SavedView
 from accounts.selectors import actor_named
+from accounts.services import view_save
 from approvals.models import Assignment, Decision, Delegation, Grant, PolicyActivation, PolicyVersion, Vote, Wait
 from approvals.services import GrantGiven, PolicySaved, policy_save
 from checkpoints.models import Checkpoint, Commitment, Intent, Obligation
@@ -168,6 +169,8 @@ def made_things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) 
     policy, grant = policy_of_the_tour(), grant_of_the_tour()
     endpoint = told_no_more()
     bulk = bulk_of_the_tour(completed)
+    view = view_save(actor=person(OPERATOR), listed="runs", name=f"walked {bulk}", query="status=HELD", shared=True)
+    assert isinstance(view, SavedView), view
     named: dict[str, dict[str, Any]] = {
         "agent": {"agent": "nobody"},
         "run": {"id": run},
@@ -190,6 +193,7 @@ def made_things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) 
         "scope": {"id": stopped.control_id},
         "endpoint": {"id": endpoint},
         "bulk": {"id": bulk},
+        "view": {"id": view.id},
         "delegation": {"id": over.id},
         "attachment": {"id": unknown.id, "attachment": file.attachment_id},
     }
@@ -207,6 +211,7 @@ def made_things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) 
         stopped.control_id,
         endpoint,
         bulk,
+        view.id,
         over.id,
         file.attachment_id,
     )

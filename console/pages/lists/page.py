@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 
+from accounts.selectors import views_visible
 from accounts.states import Actor
 from console.lists.audit import AUDIT
 from console.lists.bulks import BULKS
@@ -63,6 +64,8 @@ def list_context(request: HttpRequest, asked: Asked) -> dict[str, Any]:
         "file_urls": [(format.upper(), f"?{asked.kept(format=format)}") for format in FORMATS],
         "list_url": reverse(listing.url_name),
         "kept": asked.kept(sort="", columns=[]),
+        "address": asked.kept(),
+        "views": list(views_visible(asked.actor).filter(listed=listing.key)),
     }
 
 

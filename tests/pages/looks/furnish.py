@@ -9,7 +9,8 @@ from django.db import transaction
 from django.test import override_settings
 from django.utils import timezone
 
-from accounts.models import Tenant
+from accounts.models import SavedView, Tenant
+from accounts.services import view_save
 from accounts.states import Actor
 from approvals.models import Wait
 from approvals.services import Delegated, DelegationWanted, GrantGiven, PolicySaved, delegation_give, policy_save
@@ -162,8 +163,15 @@ def _things(ann: Actor, ben: Actor, runs: dict[str, UUID], calls: dict[str, UUID
         "endpoint": added.endpoint_id,
         "scope": stopped.control_id,
         "flag": flag.id,
+        "view": _view(ann),
         "bulk": _bulk(ann, published.run.id),
     }
+
+
+def _view(ann: Actor) -> UUID:
+    kept = view_save(actor=ann, listed="runs", name=LONG[:90], query="status=HELD", shared=True)
+    assert isinstance(kept, SavedView), kept
+    return kept.id
 
 
 def _bulk(ann: Actor, over: UUID) -> UUID:

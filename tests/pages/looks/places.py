@@ -39,6 +39,7 @@ def _doors() -> list[Place]:
     empty = (
         "overview",
         "inbox",
+        "views",
         "runs",
         "waits",
         "calls",
@@ -82,6 +83,8 @@ def _lists(house: House) -> list[Place]:
         place("bulk-new", "bulk-new", "?act=STOP&query=status%3DWAITING"),
         place("bulk-new-none", "bulk-new", "?act=RESUME&query=q%3Dnothing-is-called-so"),
         place("bulk", "bulk", id=house.others["bulk"]),
+        place("views", "views"),
+        place("view", "view-remove", id=house.others["view"]),
         place("waits-open", "waits", "?status=OPEN&columns=step&columns=rule&columns=deadline"),
         place("search", "search", "?q=overlap"),
         place("search-nothing", "search", "?q=nothing-is-called-so"),
