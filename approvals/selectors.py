@@ -58,7 +58,8 @@ def waits_visible(actor: Actor) -> QuerySet[Wait]:
 
 def access_wait(*, actor: Actor, id: UUID) -> Wait:
     """The wait with this id in the actor's tenant. Raises NotFound."""
-    wait = waits_visible(actor).select_related("run", "tool_call").filter(id=id).first()
+    with_it = ("tenant", "run__thread", "run__agent_version__agent", "tool_call")
+    wait = waits_visible(actor).select_related(*with_it).filter(id=id).first()
     if wait is None:
         raise NotFound
     return wait

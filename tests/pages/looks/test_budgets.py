@@ -22,7 +22,7 @@ STILL_ABOVE = {
     "run-recovery": 14,
     "scope-new": 18,
     "stop": 15,
-    "wait": 23,
+    "wait": 22,
 }
 
 
