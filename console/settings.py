@@ -152,6 +152,7 @@ SPECTACULAR_SETTINGS = {
         "CallVerdict": "approvals.states.OF_A_CALL",
         "WaitKind": "approvals.states.WaitKind",
         "AnswerKind": "approvals.states.AnswerKind",
+        "BulkAct": "runs.states.BulkAct",
         "ObligationStatus": "checkpoints.states.ObligationStatus",
         "SaveStatus": "checkpoints.states.SaveStatus",
         "ModelCallStatus": "receipts.states.ModelCallStatus",
