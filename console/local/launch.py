@@ -22,6 +22,7 @@ USERNAME = "operator"
 DATABASE = "signalbox"
 _WILDCARDS = {"0.0.0.0", "::"}  # noqa: S104  compared with, not bound to
 _START_SECONDS = 120.0  # a first start on a busy machine
+_PREPARE_SECONDS = 1800.0  # all migrations: half a minute of work, and much more where tables are full or the machine is busy
 
 
 @dataclass(frozen=True)
@@ -174,11 +175,11 @@ class _Start:
 
     def _prepare(self, password: str) -> None:
         """Migrate, and make the tour. The run that it starts waits for the workers."""
-        self.say("Bringing the tables up to date, and preparing the tour.")
+        self.say("Bringing the tables up to date, and preparing the tour. The first time takes half a minute or more.")
         arguments = ("--migrate",) if self.options.tour else ("--migrate", "--no-run")
         environment = {**self.environment, "SIGNALBOX_TOUR_PASSWORD": password}
         program = programs.management("prepare", "tour", *arguments, environment=environment)
-        self.supervisor.run(program, _START_SECONDS)
+        self.supervisor.run(program, _PREPARE_SECONDS)
 
     def _own_processes(self) -> list[str]:
         """Start the web server and the workers; the nodes of the workers. The clock starts when they answer."""
