@@ -22,7 +22,9 @@ USERNAME = "operator"
 DATABASE = "signalbox"
 _WILDCARDS = {"0.0.0.0", "::"}  # noqa: S104  compared with, not bound to
 _START_SECONDS = 120.0  # a first start on a busy machine
-_PREPARE_SECONDS = 1800.0  # all migrations: half a minute of work, and much more where tables are full or the machine is busy
+_PREPARE_SECONDS = (
+    1800.0  # all migrations: half a minute of work, much more where tables are full or the machine is busy
+)
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,11 @@ def audit_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
 def audit_verified(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """Walk the whole chain now, and say whether it is unbroken. A panel of its own: it takes the longer, the longer the chain."""
     if not actor.may(Permission.AUDIT):
-        raise PermissionDenied
+        raise PermissionDenied(f"This needs the permission “{Permission.AUDIT}”, which your roles do not hold.")
     try:
-        context: dict[str, object] = {"events": audit_verify(actor.tenant_id)}
+        events = audit_verify(actor.tenant_id)
+        counted = "The one event was" if events == 1 else f"All {events:,} events were"
+        context = {"whole": f"{counted} read now, and each seal was made anew."}
     except ValueError as broken:
         context = {"broken": str(broken)}
     return respond(request, actor, "pages/lists/verified.html", context)

@@ -17,7 +17,7 @@ from django.views.decorators.cache import never_cache
 from accounts.errors import NotFound, TenantUnchosen
 from accounts.models import User
 from accounts.selectors import TENANT, actor_of, confirmed_at
-from accounts.states import Actor
+from accounts.states import Actor, Permission
 
 P = ParamSpec("P")
 PageView = Callable[Concatenate[HttpRequest, Actor, P], HttpResponseBase]
@@ -44,6 +44,8 @@ DOORS = (
     Door("policies", "Policies", "y", rooms=("/grants/",)),
     Door("workspaces", "Workspaces", "w", rooms=("/memory/",)),
 )
+# What is open to who audits and reads nothing else.
+DOORS_OF_AUDITORS = (Door("audit", "Audit", "a"),)
 
 
 def page(view: PageView[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
@@ -108,9 +110,10 @@ def panel_asked(request: HttpRequest, panels: Mapping[str, str]) -> str | None:
     return panels.get(request.headers.get("HX-Target", ""))
 
 
-def doors(path: str) -> list[dict[str, Any]]:
-    """The entries of the top bar for a page at `path`."""
-    shown = [(door, reverse(door.url_name)) for door in DOORS]
+def doors(path: str, actor: Actor | None) -> list[dict[str, Any]]:
+    """The entries of the top bar for a page at `path`: those behind which there is something for this person."""
+    audits_only = actor is not None and actor.may(Permission.AUDIT) and not actor.may(Permission.READ)
+    shown = [(door, reverse(door.url_name)) for door in (DOORS_OF_AUDITORS if audits_only else DOORS)]
     return [
         {
             "word": door.word,

@@ -36,7 +36,7 @@ _UNNAMED = re.compile(r"run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 @register.simple_tag(takes_context=True)
 def nav_items(context: Context) -> list[dict[str, Any]]:
     """The doors of the top bar, the current one marked."""
-    return room.doors(context["request"].path)
+    return room.doors(context["request"].path, context.get("actor"))
 
 
 @register.simple_tag(takes_context=True)

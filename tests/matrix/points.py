@@ -123,7 +123,7 @@ POINTS = (
         "The wait is committed",
         "after_wait_opened",
         subjects=_approval(ASKING),
-        remark="The wait is what a person is told of; there is no outbox beside it.",
+        remark="The notices of it are rows of the same commit.",
     ),
     Point("P10", "The lease is free for the wait", "after_release", subjects=_approval()),
     Point("P11", "A person's decision is written, not committed", "inside_decide_tx", Place.WEB, _approval()),

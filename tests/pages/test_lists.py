@@ -150,12 +150,18 @@ def test_the_audit_is_read_by_auditors_only_and_says_whether_it_is_whole(mo: Mem
         audit_append(actor=actor, action=action, object_type="run", object_id=auditor.tenant.id, detail={"code": "X"})
     assert mo.client.get("/audit/").status_code == 403
     assert mo.client.get("/audit/verified/").status_code == 403
+    assert "This list needs the permission “audit”" in mo.client.get("/audit/").content.decode()
+    assert auditor.client.get("/").headers["Location"] == "/audit/"
+    doors = auditor.get("/audit/").split('aria-label="Main"')[1].split("</nav>")[0]
+    assert doors.count("<a ") == 1 and 'href="/audit/"' in doors
     html = auditor.get("/audit/?person=ada")
     assert "policy.activate" in html and "It ends at event" in html
     assert len(rows(auditor.get("/audit/?refused=yes"), "event")) == 1
     assert len(rows(auditor.get("/audit/?action=run.stop"), "event")) == 1
-    assert "The chain is whole." in auditor.get("/audit/verified/")
-    assert AuditEvent.objects.filter(tenant_id=auditor.tenant.id).count() == 3
+    verified = auditor.get("/audit/verified/")
+    events = AuditEvent.objects.filter(tenant_id=auditor.tenant.id).order_by("seq")
+    assert "The chain is whole." in verified and f"All {len(events)} events were read now" in verified
+    assert [event.action for event in events][-3:] == ["run.stop", "run.stop.refused", "policy.activate"]
 
 
 def test_search_finds_by_tails_keys_references_titles_and_names(mo: Member, stranger: Member) -> None:

@@ -26,6 +26,8 @@ def test_a_vote_is_shown_with_what_is_missing_and_can_be_taken_back(ann: Member,
     assert "Nothing is sent yet." in ann.get(url(wait))
     assert ann.post(url(wait), **form(wait, "APPROVE", "Numbers match.")).status == 302
     html = words(ann.get(url(wait)))
+    assert "Your approval is stored. Nothing is sent yet: one more person has to approve." in html
+    assert "It is the last of 2" not in html
     assert "Quorum: 1 of 2" in html
     assert "“Numbers match.”" in html
     assert "You have approved. It waits for another person: 1 of 2." in html

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -89,6 +90,8 @@ def wait_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     if request.method == "POST":
         outcome = _decide_confirmed(request, actor, wait, typed, arguments)
         if not isinstance(outcome, Refused):
+            if isinstance(outcome, Voted):
+                messages.success(request, _voted(outcome), extra_tags="is-clear")
             return redirect(request.get_full_path())
         refused = outcome
         wait = access_wait(actor=actor, id=id)
@@ -137,6 +140,13 @@ def _decide(actor: Actor, wait: Wait, typed: Typed, arguments: Stored | None) ->
     return wait_decide(
         actor=actor, wait_id=wait.id, verdict=DecisionVerdict(typed.verdict), seen=seen, reason=typed.reason
     )
+
+
+def _voted(vote: Voted) -> str:
+    """What a person is told whose approval is stored and was not the last one needed."""
+    left = vote.quorum - vote.given
+    more = "one more person has" if left == 1 else f"{left} more people have"
+    return f"Your approval is stored. Nothing is sent yet: {more} to approve. Until then you can take it back."
 
 
 def _not_shown(arguments: Stored | None, typed: Typed) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
 
-from accounts.states import Actor
+from accounts.states import Actor, Permission
 from console.pages import signs
 from console.pages.overview.charts import charts
 from console.pages.overview.line import line_of
@@ -27,7 +28,9 @@ STATIONS = [
 
 @page
 def overview(request: HttpRequest, actor: Actor) -> HttpResponseBase:
-    """GET /: what needs a person, the line, what is stuck, the last 24 hours."""
+    """GET /: what needs a person, the line, what is stuck, the last 24 hours. Who reads none of it is led to what they audit."""
+    if actor.may(Permission.AUDIT) and not actor.may(Permission.READ):
+        return redirect("audit")
     needed = needs(actor)
     line = line_of(actor)
     found = stuck(actor)

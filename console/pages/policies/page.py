@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -81,6 +82,7 @@ def policy_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
         "rules": rules_said(found.document) if found.document and request.method == "POST" else [],
         "masks": masks_said(found.document) if found.document and request.method == "POST" else [],
         "may_govern": actor.may(Permission.GOVERN),
+        "environment": settings.ENVIRONMENT_NAME,
         **_tried(outcome),
     }
     status = refused.status if refused else 200
