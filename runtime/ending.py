@@ -9,13 +9,15 @@ from uuid import UUID, uuid4
 from django.db import transaction
 from django.db.utils import Error as DatabaseError
 
+from accounts.services import notice_write
+from accounts.states import NoticeKind, Subject
 from approvals.services import waits_cancel, waits_invalidate
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import load_head, obligations_of
 from checkpoints.services import head_lock, prepare, refused_save_record, snapshot_save
 from checkpoints.statements import Candidate
 from checkpoints.states import NotSaved, Phase, Saved, Trigger
-from receipts.selectors import open_attempts, outcome_counts, published_reports
+from receipts.selectors import open_attempts, outcome_counts, published_reports, unknown_effects
 from receipts.services import attempt_lost, calls_cancel, receipt_of, unknown_reads_release
 from runs.errors import LeaseLost, connection_lost, store_said
 from runs.faults import reach
@@ -209,6 +211,7 @@ def close_stopped(run: Any, *, fence: int | None, actor: str, save: bool, how: s
     waits_cancel(run_id=run.id, why="the run was stopped")
     close_wakeups(run.id)
     unknown_reads_release(run_id=run.id)
+    _tell_of_unknown(run)
     if save:
         _save_closing(run, head, Phase.STOPPED, fence or 0)
     run_move(run, RunStatus.CANCELLED, cause=how.upper(), actor=actor, fence=fence, detail=how)
@@ -226,7 +229,23 @@ def close_settled(run: Any, *, fence: int | None, actor: str, why: str) -> None:
     waits_cancel(run_id=run.id, why="the run was settled")
     close_wakeups(run.id)
     unknown_reads_release(run_id=run.id)
+    _tell_of_unknown(run)
     run_settle(run, actor=actor, fence=fence, settlement=left, why=why)
+
+
+def _tell_of_unknown(run: Any) -> None:
+    """Tell people of the calls that outlive a run unknown. Of one that held it they were told when it did."""
+    if run.hold_reason == HoldReason.UNCERTAIN_CALL:
+        return
+    for call_id in unknown_effects(run_id=run.id):
+        notice_write(
+            tenant_id=run.tenant_id,
+            kind=NoticeKind.UNKNOWN_CALL,
+            subject=Subject.CALL,
+            subject_id=call_id,
+            dedupe_key=f"call:{call_id}:unknown",
+            facts={},
+        )
 
 
 def close_wakeups(run_id: UUID) -> None:

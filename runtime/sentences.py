@@ -17,7 +17,7 @@ _SENTENCES: dict[NoticeKind, str] = {
     NoticeKind.ASSIGNED: "{by} gave a call of {tool} to {person} to look at.",
     NoticeKind.RELEASED: "{by} does not look at a call of {tool} any more. It still waits for a decision.",
     NoticeKind.DELEGATED: "{by} has {person} decide with their authority until {until}.",
-    NoticeKind.UNKNOWN_CALL: "A run is held by a call of which nobody knows whether it happened.",
+    NoticeKind.UNKNOWN_CALL: "Nobody knows whether a call happened. A person has to say what is known of it.",
     NoticeKind.HELD: "A run is held: {reason}.",
     NoticeKind.STUCK: "A run can't go on by itself: {reason}.",
     NoticeKind.TEST: "This is a test that {by} asked for. Nothing happened.",

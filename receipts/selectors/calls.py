@@ -12,7 +12,15 @@ from accounts.statements import fetch, joined, stored
 from accounts.states import Actor, Permission
 from receipts.models import ModelCall, Reconciliation, Result, ToolCall
 from receipts.statements import UNSENT
-from receipts.states import OPEN_TURN, UNROUTED_CALL, UNSETTLED_CALL, CallStatus, ModelCallStatus, can_reconcile
+from receipts.states import (
+    OPEN_TURN,
+    UNROUTED_CALL,
+    UNSETTLED_CALL,
+    CallStatus,
+    EffectClass,
+    ModelCallStatus,
+    can_reconcile,
+)
 
 
 def calls_visible(actor: Actor) -> QuerySet[ToolCall]:
@@ -104,6 +112,12 @@ def blocking_unknown(*, run_id: UUID) -> ToolCall | None:
     unknown = Q(status=CallStatus.UNCERTAIN, blocking=True)
     doubted = Q(status=CallStatus.RETRY_WAIT, contradicted=True)
     return ToolCall.objects.filter(unknown | doubted, run_id=run_id).first()
+
+
+def unknown_effects(*, run_id: UUID) -> list[UUID]:
+    """The calls of a run that may have had an effect, and nobody knows."""
+    calls = ToolCall.objects.filter(run_id=run_id, status=CallStatus.UNCERTAIN, blocking=True)
+    return list(calls.exclude(effect_class=EffectClass.READ_ONLY).order_by("ordinal").values_list("id", flat=True))
 
 
 def unsent_calls(*, ids: Sequence[UUID], but: UUID | None = None) -> bool:

@@ -4,7 +4,11 @@ from uuid import UUID
 
 from receipts.models import Attempt
 from runs.models import ControlRequest, RunTransition
-from tests.engine.engine import lease_of, run_now, sql
+from runtime.loop import drive
+from runtime.services import run_abort
+from tests.agents import SCRIPT, calls, went_well
+from tests.engine.engine import Engine, lease_of, run_now, sql
+from tests.engine.races import Aside, Gate
 
 
 def the_stop(run_id: UUID) -> ControlRequest:
@@ -38,3 +42,21 @@ def tried(run_id: UUID) -> int:
         run_id,
     )
     return int(number)
+
+
+def abort(engine: Engine, run_id: UUID, by: str = "otto", reason: str = "it must end now") -> object:
+    return run_abort(actor=engine.person(by), run_id=run_id, reason=reason)
+
+
+def on_the_wire(engine: Engine, tool: str = "once") -> tuple[UUID, Gate, Aside]:
+    """A run whose call is sent and not answered, the gate before its answer, and its worker."""
+    gate = Gate()
+    SCRIPT.do("a", gate.before(lambda _: went_well("a")))
+    SCRIPT.tell(calls((tool, "a")))
+    run_id = engine.start()
+    if tool == "once":
+        drive(run_id)
+        engine.approve(run_id)
+    worker = Aside(lambda: drive(run_id))
+    gate.wait_reached()
+    return run_id, gate, worker

@@ -1,7 +1,5 @@
 """An abort: a run is closed without waiting for what is on the wire. It calls nothing back, and says so."""
 
-from uuid import UUID
-
 import pytest
 from django.db import IntegrityError
 from pytest_django import Settings
@@ -12,32 +10,14 @@ from receipts.models import Attempt, Effect, ModelCall, Result
 from runs.errors import RunEnded
 from runs.models import ControlRequest, Refusal
 from runtime.loop import drive
-from runtime.services import StopState, run_abort
+from runtime.services import StopState
 from runtime.tasks import sweep
 from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine, call_named, lease_of, phases, run_now, sql
 from tests.engine.family import awaits, child_of, spawn, tell
 from tests.engine.races import Aside, Gate, together
-from tests.engine.stops import causes, the_stop
+from tests.engine.stops import abort, causes, on_the_wire, the_stop
 from tests.waiting import wait_until
-
-
-def abort(engine: Engine, run_id: UUID, by: str = "otto", reason: str = "it must end now") -> object:
-    return run_abort(actor=engine.person(by), run_id=run_id, reason=reason)
-
-
-def on_the_wire(engine: Engine, tool: str = "once") -> tuple[UUID, Gate, Aside]:
-    """A run whose call is sent and not answered, the gate before its answer, and its worker."""
-    gate = Gate()
-    SCRIPT.do("a", gate.before(lambda _: went_well("a")))
-    SCRIPT.tell(calls((tool, "a")))
-    run_id = engine.start()
-    if tool == "once":
-        drive(run_id)
-        engine.approve(run_id)
-    worker = Aside(lambda: drive(run_id))
-    gate.wait_reached()
-    return run_id, gate, worker
 
 
 def test_the_run_is_closed_at_once_and_its_call_is_unknown(engine: Engine) -> None:

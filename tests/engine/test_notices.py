@@ -18,12 +18,13 @@ from accounts.states import EndpointKind, NoticeKind
 from approvals.models import Wait
 from runtime.loop import drive
 from runtime.notices import notices_deliver
-from runtime.services import EndpointAdded, EndpointRequest, endpoint_add, endpoint_drop
+from runtime.services import EndpointAdded, EndpointRequest, StopState, endpoint_add, endpoint_drop
 from runtime.tasks import sweep
 from tests.agents import calls
-from tests.engine.engine import Engine, open_wait, run_now, sql, sql_past_triggers
+from tests.engine.engine import Engine, call_named, open_wait, run_now, sql, sql_past_triggers
 from tests.engine.governed import govern, rule
 from tests.engine.lost import lose_answer
+from tests.engine.stops import abort, on_the_wire
 from tests.receiver import Receiver, mail_server, receiver
 
 LOOPBACK = [ip_network("127.0.0.1/32")]
@@ -96,6 +97,25 @@ def test_a_call_of_unknown_outcome_is_told(engine: Engine, hook: Receiver) -> No
     assert rows() == [("UNKNOWN_CALL", "PENDING")]
     notices_deliver()
     assert hook.bodies[0]["link"] == f"https://signalbox.example/calls/{call.id}/"
+
+
+def test_a_call_that_outlives_its_run_unknown_is_told_once(engine: Engine, hook: Receiver) -> None:
+    listening(engine, hook, NoticeKind.UNKNOWN_CALL)
+    run_id, gate, worker = on_the_wire(engine)
+    assert isinstance(abort(engine, run_id), StopState)
+    gate.open()
+    worker.result()
+    call = call_named(run_id, "a")
+    assert [(row.kind, row.subject_id) for row in Notice.objects.all()] == [("UNKNOWN_CALL", call.id)]
+    notices_deliver()
+    assert hook.bodies[0]["text"].startswith("Nobody knows whether a call happened. A person has to say what is known")
+
+
+def test_a_call_that_held_its_run_is_not_told_again_when_the_run_is_stopped(engine: Engine, hook: Receiver) -> None:
+    listening(engine, hook, NoticeKind.UNKNOWN_CALL)
+    call = lose_answer(engine)
+    assert isinstance(engine.stop(call.run_id), StopState)
+    assert (run_now(call.run_id).status, rows()) == ("CANCELLED", [("UNKNOWN_CALL", "PENDING")])
 
 
 def test_nothing_is_written_where_nobody_listens(engine: Engine, hook: Receiver) -> None:
