@@ -18,6 +18,7 @@ from runtime.loop import drive
 from runtime.policy import IN_FORCE
 from runtime.registry import agents
 from tests.agents import AGENTS, SCRIPT, calls, done
+from tests.engine.asking import asked
 from tests.engine.engine import At, Engine, open_wait, people
 from tests.engine.family import awaits, spawn, tell
 from tests.services import Services, cloned_database
@@ -123,3 +124,9 @@ def parent(engine: Engine) -> UUID:
     run_id = engine.start("parent")
     drive(run_id)
     return run_id
+
+
+@pytest.fixture
+def question(engine: Engine) -> Wait:
+    """The open question of a run that asks in its first turn."""
+    return open_wait(engine.run(calls(asked())))
