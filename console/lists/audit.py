@@ -22,7 +22,26 @@ def _by(rows: QuerySet[AuditEvent], person: str) -> QuerySet[AuditEvent]:
 
 
 def _detail(event: AuditEvent) -> Cell:
-    return Cell("text", ", ".join(f"{name} {value}" for name, value in sorted(event.detail.items())))
+    return Cell("text", _said(event.detail))
+
+
+def _said(value: object) -> str:
+    """A stored value in words: names with their values, lists with commas, nested ones in brackets."""
+    match value:
+        case dict():
+            return ", ".join(f"{name} {_inner(inner)}" for name, inner in sorted(value.items()))
+        case list():
+            return ", ".join(_inner(inner) for inner in value)
+        case bool():
+            return "yes" if value else "no"
+        case None:
+            return "none"
+        case _:
+            return str(value)
+
+
+def _inner(value: object) -> str:
+    return f"({_said(value)})" if isinstance(value, dict | list) else _said(value)
 
 
 AUDIT = Listing(

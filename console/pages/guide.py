@@ -6,9 +6,10 @@ from typing import Any
 from django.utils import timezone
 
 KEYS = (
-    ("g then o, i, r, p, w", "overview, inbox, runs, reports, workspaces"),
+    ("g then o, i, r, p, y, w", "overview, inbox, runs, reports, policies, workspaces"),
     ("j, k", "next, previous row"),
     ("Enter", "open the row"),
+    ("x", "pick the row of the inbox"),
     ("u", "show what came in"),
     ("a", "to the approve form"),
     ("r", "to the reject form"),
@@ -18,7 +19,9 @@ KEYS = (
     ("[, ]", "older, newer revision"),
     ("s", "to the stop page"),
     ("h, l", "earlier, later event of a run"),
+    ("+, -", "zoom the time axis"),
     ("f", "follow or freeze a run"),
+    ("n", "start a run, on the list of runs"),
     ("/", "search"),
     ("Ctrl + Enter", "send the form that has the focus"),
     ("Esc", "leave the field"),

@@ -147,7 +147,13 @@ def test_the_audit_is_read_by_auditors_only_and_says_whether_it_is_whole(mo: Mem
     auditor = member("audited", "ada", frozenset({Role.AUDITOR}))
     actor = Actor(auditor.tenant.id, "ada")
     for action in ("run.stop", "run.stop.refused", "policy.activate"):
-        audit_append(actor=actor, action=action, object_type="run", object_id=auditor.tenant.id, detail={"code": "X"})
+        audit_append(
+            actor=actor,
+            action=action,
+            object_type="run",
+            object_id=auditor.tenant.id,
+            detail={"code": "X", "hears": ["HELD", "STUCK"], "all": True},
+        )
     assert mo.client.get("/audit/").status_code == 403
     assert mo.client.get("/audit/verified/").status_code == 403
     assert "This list needs the permission “audit”" in mo.client.get("/audit/").content.decode()
@@ -156,6 +162,7 @@ def test_the_audit_is_read_by_auditors_only_and_says_whether_it_is_whole(mo: Mem
     assert doors.count("<a ") == 1 and 'href="/audit/"' in doors
     html = auditor.get("/audit/?person=ada")
     assert "policy.activate" in html and "It ends at event" in html
+    assert "all yes, code X, door page, hears (HELD, STUCK)" in html
     assert len(rows(auditor.get("/audit/?refused=yes"), "event")) == 1
     assert len(rows(auditor.get("/audit/?action=run.stop"), "event")) == 1
     verified = auditor.get("/audit/verified/")

@@ -206,7 +206,7 @@ class Drawing:
         return lane
 
     def attempts(self, events: Sequence[Event], kind: str, name: str, note: str) -> Lane:
-        lane = Lane(name, note, 30)
+        lane = Lane(name, note, 36 if note else 30)
         tracks = _Tracks(self)
         for tries in _by_call(event for event in events if event.kind == kind):
             track, label = tracks.place(tries)
@@ -216,7 +216,7 @@ class Drawing:
                 lane.bars += self._tail(event, y)
             if label is not None:
                 lane.labels.append(label)
-        lane.height = 8 + TRACK * max(1, tracks.used)
+        lane.height = max(lane.height, 8 + TRACK * tracks.used)
         return lane
 
     def _tail(self, event: Event, y: float) -> list[Bar]:
