@@ -163,6 +163,11 @@ def heard_for() -> float | None:
     return monotonic() - max(since) if since else None
 
 
+def was_asked_to_hear() -> bool:
+    """True once a page has opened a live line to this process; it listens from then on. Any thread may ask."""
+    return bool(_hubs)
+
+
 def hub() -> Hub:
     """The hub of the running event loop, made when first asked for. A web process has one loop."""
     loop = asyncio.get_running_loop()

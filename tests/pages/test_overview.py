@@ -9,6 +9,7 @@ from django.test import override_settings
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from runs.consumers import hub
 from runs.models import Allowance, SweepMark
 from runs.services import sweep_failures_record
 from runtime.liveness.lock import CLASS
@@ -79,6 +80,13 @@ def test_the_parts_are_measured(mo: Member) -> None:
     html = mo.get("/parts/")
     assert "answers in" in html
     assert "Broker" in html
+
+
+def test_before_a_page_asks_for_a_live_line_its_absence_is_no_fault(
+    mo: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "_hubs", {})
+    assert "opens with the first page that asks this server for it" in mo.get("/parts/")
 
 
 def test_one_row_says_that_no_worker_answers_in_the_place_of_each_queued_run(mo: Member) -> None:

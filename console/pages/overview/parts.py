@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from accounts.states import Actor
 from console.pages.overview.stuck import UNTAKEN, Standing, standing
 from console.pages.times import span
-from runs.consumers.hub import heard_for
+from runs.consumers.hub import heard_for, was_asked_to_hear
 
 BROKER_PATIENCE = 0.5
 SKEW = timedelta(seconds=2)
@@ -106,6 +106,8 @@ def _late(word: str, age: timedelta | None, quiet: str, late: str, limit: timede
 def _line() -> Part:
     """Whether this web process hears what changes; without it, open pages ask by themselves."""
     heard = heard_for()
+    if heard is None and not was_asked_to_hear():
+        return Part("Live line", "neutral", "opens with the first page that asks this server for it")
     if heard is None:
         return Part("Live line", "caution", "this server does not hear changes; open pages ask every 5 s")
     return Part("Live line", "clear", f"hears changes for {span(timedelta(seconds=heard))}")
