@@ -6,7 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 KEYS = (
-    ("g then o, i, r, p, y, w", "overview, inbox, runs, reports, policies, workspaces"),
+    ("g o i r p y w", "g, then one of them: overview, inbox, runs, reports, policies, workspaces"),
     ("j, k", "next, previous row"),
     ("Enter", "open the row"),
     ("x", "pick the row of the inbox"),
