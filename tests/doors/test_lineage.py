@@ -116,7 +116,7 @@ def test_the_pages_continue_fork_and_replay(doors: Doors, stopped: Run) -> None:
     assert told(UUID(continued["Location"].split("/")[2]), "origin", "continued_from_id") == ["CONTINUED", stopped.id]
     shown = client.get(run).content.decode()
     assert "It is continued by" in shown and "Forked at revision 4 by" in shown
-    replayed = client.get(f"{run}replay/").content.decode()
+    replayed = client.get(f"{run}replay/?step=all").content.decode()
     assert "No model and no tool was asked" in replayed and "Text from the model." in replayed
     assert "holdings[0].name" in replayed and "{&#x27;" not in replayed
     viewer = browser(f"only-{Role.VIEWER}").get(f"{run}continue/").content.decode()

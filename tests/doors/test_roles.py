@@ -264,8 +264,9 @@ def test_each_role_reads_what_the_table_says(doors: Doors, things: Things, role:
             continue
         answer = ask(doors, things, name, "GET", f"only-{role}")
         found = OTHERWISE.get(name, {200})
-        expected = found if PROMISED["read", role] else {404} if ROUTES[name].named else found | {403, 404}
+        led = {302} if name == "overview" else set()  # an auditor is led to the audit chain
+        expected = found if PROMISED["read", role] else {404} if ROUTES[name].named else found | led | {403, 404}
         assert answer.status_code in expected, (name, answer.status_code)
-        shown = answer.content.decode()
+        shown = answer.content.decode(errors="replace")  # a PDF is no text
         assert PROMISED["read", role] or not [id for id in things.ids if id in shown], name
     assert things.state() == before

@@ -13,12 +13,15 @@ from console.environment import BASE_DIR
 from tests.pages import story
 from tests.pages.conftest import Member
 
+SAVED = BASE_DIR / "templates/pages/report/export.html"  # no page: a file that carries its one style along
 TEMPLATES = sorted(Path(BASE_DIR / "templates").rglob("*.html"))
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: str(path.relative_to(BASE_DIR)))
 def test_templates_hold_no_inline_script_or_style(template: Path) -> None:
     text = template.read_text()
+    if template == SAVED:
+        text = re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
     assert not re.search(r"\sstyle=|<style|\son[a-z]+=|javascript:|hx-on|hx-vals=.js", text)
     assert not re.search(r"<script(?![^>]*\bsrc=)", text)
     assert not re.search(r"\|safe\b|autoescape off", text)

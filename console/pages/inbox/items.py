@@ -14,6 +14,7 @@ from approvals.selectors import waits_visible, waits_whose
 from approvals.states import Risk, WaitKind, WaitStatus, Whose
 from console.pages import signs, words
 from console.pages.titles import call_title, publications_of, question_titles
+from console.pages.together import together
 from receipts.models import Attempt, Contradiction, Reconciliation, ToolCall
 from receipts.selectors import calls_visible, contradictions_visible
 from receipts.states import CallStatus, Verdict
@@ -23,6 +24,7 @@ from runs.states import HoldReason, RunStatus
 from runtime.masking import Masks
 
 KIND_LIMIT = 60  # shown of each kind, and of waits twice: those of high risk by themselves; the counts stay true
+ONE_KIND_LIMIT = 200  # where only one kind is asked for
 SOON = timedelta(minutes=30)
 
 _COUNTS = """
@@ -132,10 +134,11 @@ def open_waits(actor: Actor, whose: Whose = Whose.ALL, kind: WaitKind | None = N
     return waits.defer("tool_call__args").annotate(**said).order_by("deadline", "id")
 
 
-def _first_waits(actor: Actor, whose: Whose, kind: WaitKind | None) -> list[Wait]:
+def _first_waits(actor: Actor, whose: Whose, kind: WaitKind | None, most: int) -> list[Wait]:
     """The open waits that are shown: those of high risk first, so that no flood of others hides one."""
     waits = open_waits(actor, whose, kind)
-    return [*waits.filter(risk=Risk.HIGH)[:KIND_LIMIT], *waits.exclude(risk=Risk.HIGH)[:KIND_LIMIT]]
+    grave, rest = together(waits.filter(risk=Risk.HIGH)[:most], waits.exclude(risk=Risk.HIGH)[:most])
+    return [*grave, *rest]
 
 
 def held_runs(actor: Actor) -> QuerySet[Run]:
@@ -149,10 +152,10 @@ def inbox_groups(actor: Actor, now: datetime, kind: str, whose: Whose, masks: Ma
     """Items in rank: unknown first, then high risk, then what runs out soon, then held runs, then the rest by how grave it
     is, with what is masked for everybody masked in their titles. `kind` keeps one kind; one's own are waits only, since nothing else is taken or given.
     """
-    others = whose != Whose.MINE
-    calls = list(unknown_calls(actor)[:KIND_LIMIT]) if others and kind in ("", "unknown") else []
-    raised = list(open_flags(actor)[:KIND_LIMIT]) if others and kind in ("", "flags") else []
-    asked = _first_waits(actor, whose, _KIND_OF.get(kind)) if kind in ("", *_KIND_OF) else []
+    others, most = whose != Whose.MINE, ONE_KIND_LIMIT if kind else KIND_LIMIT
+    calls = list(unknown_calls(actor)[:most]) if others and kind in ("", "unknown") else []
+    raised = list(open_flags(actor)[:most]) if others and kind in ("", "flags") else []
+    asked = _first_waits(actor, whose, _KIND_OF.get(kind), most) if kind in ("", *_KIND_OF) else []
     about = [*calls, *(flag.tool_call for flag in raised), *(wait.tool_call for wait in asked)]
     made = publications_of(call.id for call in about)
     unknown = [_unknown_item(call, call_title(call, made.get(call.id))) for call in calls]
@@ -162,7 +165,7 @@ def inbox_groups(actor: Actor, now: datetime, kind: str, whose: Whose, masks: Ma
         _wait_item(wait, titles.get(wait.tool_call_id) or call_title(wait.tool_call, made.get(wait.tool_call_id)))
         for wait in asked
     ]
-    held = [_held_item(run) for run in held_runs(actor)[:KIND_LIMIT]] if others and kind in ("", "held") else []
+    held = [_held_item(run) for run in held_runs(actor)[:most]] if others and kind in ("", "held") else []
     waits.sort(key=lambda item: (item.deadline or now, -item.weight))
     grave = [item for item in waits if item.risk == Risk.HIGH]
     rest = [item for item in waits if item.risk != Risk.HIGH]

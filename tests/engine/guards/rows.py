@@ -9,12 +9,22 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from accounts.keys import new_id
-from accounts.models import DataKey, Endpoint, Membership
+from accounts.models import DataKey, Endpoint, Membership, SavedView
 from approvals.models import Answer, Decision, Vote, Wait
 from approvals.states import OF_A_QUESTION
 from checkpoints.models import Checkpoint, Commitment, Head, Lapse, Obligation
 from receipts.models import Attachment, Contradiction, FirstWord, Probe, Publication, ReportVersion, ToolCall
-from runs.models import ControlRequest, MemoryItem, Run, ScopeControl, Thread, Workspace, WorkspaceProgress
+from runs.models import (
+    Bulk,
+    BulkItem,
+    ControlRequest,
+    MemoryItem,
+    Run,
+    ScopeControl,
+    Thread,
+    Workspace,
+    WorkspaceProgress,
+)
 from runs.states import ENDED_RUN
 from tests.engine.engine import sql, sql_past_triggers
 from tests.written import made
@@ -221,6 +231,38 @@ class Told:
         scope = "AGENT" if "agent" in of else "THREAD"
         return made(
             ScopeControl, tenant=self.run.tenant, kind="STOP", scope=scope, reason="x", requested_by="person:x", **of
+        )
+
+    def another_bulk(self, status: str = "PENDING") -> BulkItem:
+        """The run as the only one of an act on many."""
+        usual: dict[str, Any] = {"tenant": self.run.tenant}
+        bulk = made(
+            Bulk,
+            act="STOP",
+            reason="x",
+            query="",
+            digest=DIGEST,
+            total=1,
+            requested_by="person:x",
+            door="page",
+            **usual,
+        )
+        closed_at = None if status == "PENDING" else timezone.now()
+        return made(
+            BulkItem,
+            bulk=bulk,
+            run=self.run,
+            place=BulkItem.objects.count() + 1,
+            status=status,
+            closed_at=closed_at,
+            **usual,
+        )
+
+    def another_view(self) -> SavedView:
+        """A list that a person of the run's tenant keeps."""
+        membership = Membership.objects.filter(tenant=self.run.tenant)[0]
+        return made(
+            SavedView, tenant=self.run.tenant, membership=membership, listed="runs", name=str(new_id()), query=""
         )
 
     def look_into(self, call: ToolCall) -> None:

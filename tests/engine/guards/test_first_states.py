@@ -26,6 +26,7 @@ FIRST = {
     "obligation": {"OPEN"},
     "save attempt": {"UNKNOWN"},
     "scope control": {"STANDING"},
+    "run of many": {"PENDING"},
     "notice": {"PENDING"},
 }
 

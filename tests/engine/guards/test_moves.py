@@ -37,11 +37,13 @@ from receipts.states import (
 )
 from runs.models import ScopeControl, Wakeup
 from runs.states import (
+    BULK_MOVES,
     CONTROL_MOVES,
     ENDED_RUN,
     RUN_MOVES,
     SCOPE_MOVES,
     WAKEUP_MOVES,
+    BulkStatus,
     ControlStatus,
     RunStatus,
     ScopeStatus,
@@ -193,6 +195,7 @@ MACHINES = [
     Machine("save attempt", tuple(SaveStatus), SAVE_MOVES, save_attempt, as_save_attempt),
     Machine("obligation", tuple(ObligationStatus), OBLIGATION_MOVES, Told.another_obligation, nothing_else),
     Machine("scope control", tuple(ScopeStatus), SCOPE_MOVES, scope_control, as_scope),
+    Machine("run of many", tuple(BulkStatus), BULK_MOVES, Told.another_bulk, dated("closed_at", "DONE", "REFUSED")),
     Machine("notice", tuple(NoticeStatus), NOTICE_MOVES, notice, nothing_else),
 ]
 

@@ -237,6 +237,7 @@ def targets(foreign: Told) -> dict[str, UUID | int]:
         "runs_thread": foreign.another_run().thread_id,
         "runs_run": foreign.another_run().id,
         "runs_controlrequest": foreign.another_stop("SETTLED").id,
+        "runs_bulk": foreign.another_bulk().bulk_id,
         "runs_scopecontrol": foreign.another_scope(thread=foreign.run.thread).id,
         "accounts_membership": Membership.objects.filter(tenant=foreign.run.tenant)[0].id,
         "accounts_datakey": DataKey.objects.filter(tenant=foreign.run.tenant)[0].id,
@@ -262,6 +263,8 @@ def test_a_row_that_names_an_object_of_another_tenant_is_refused(told: Told, for
     told.lapse()
     told.look_into(told.call)
     told.another_endpoint()
+    told.another_view()
+    told.another_bulk()
     told.another_scope(agent=told.run.thread.agent)
     told.another_stop("SETTLED", scope_control=told.another_scope(thread=told.run.thread))
     told.another_call(proposed_by="HUMAN", author="person:x", instead_of=told.call)
