@@ -50,6 +50,14 @@ def test_nothing_is_taken_back_once_it_is_decided(ann: Member, ben: Member) -> N
     assert 'aria-disabled="true">Take it back' in ann.get(f"/waits/{wait.id}/withdraw/")
 
 
+def test_the_page_of_a_call_names_everybody_who_approved_it(ann: Member, ben: Member) -> None:
+    wait = pair()
+    for who in (ann, ben):
+        assert who.post(url(wait), **form(wait, "APPROVE")).status == 302
+    shown = words(ann.get(f"/calls/{wait.tool_call_id}/"))
+    assert re.search(r"revision \d+: ann\.moreau ?, ben\.[a-z]+ approved", shown), shown[shown.index("wait …") :][:200]
+
+
 def test_a_page_that_was_shown_whole_is_a_look_and_a_panel_or_a_head_is_none(ann: Member) -> None:
     wait = told("waiting").wait
     ann.get(url(wait), panel="wait-facts")

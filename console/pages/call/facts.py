@@ -6,8 +6,11 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import OuterRef
+
 from accounts.states import Actor, Permission
-from approvals.models import Grant, PolicyDecision, Wait
+from approvals.models import Grant, PolicyDecision, Vote, Wait
 from approvals.selectors import grant_used, now_and_policy, two_have_to_say
 from checkpoints.models import Obligation
 from console.pages.stored import Stored, stored_arguments, stored_result
@@ -150,7 +153,18 @@ class CallFacts:
 
     @cached_property
     def waits(self) -> list[Wait]:
-        return list(Wait.objects.select_related("decision").filter(tool_call=self.call).order_by("opened_at"))
+        """What people were asked about it, each with `approvers`: everybody whose approval stands, not only who decided."""
+        votes = Vote.objects.filter(wait=OuterRef("pk"), verdict="APPROVE", withdrawn_at=None).order_by("at")
+        asked = Wait.objects.select_related("decision").filter(tool_call=self.call)
+        return list(asked.annotate(approvers=ArraySubquery(votes.values("actor"))).order_by("opened_at"))
+
+    def authors_of(self, attempt: Attempt) -> list[str]:
+        """Who had it sent: all who approved it together, or the one that the attempt names."""
+        for wait in self.waits:
+            approvers: list[str] = wait.approvers  # type: ignore[attr-defined]
+            if attempt.authorised_by in approvers:
+                return approvers
+        return [attempt.authorised_by]
 
     @property
     def open_wait(self) -> Wait | None:
@@ -238,4 +252,7 @@ class CallFacts:
     @property
     def tries(self) -> list[dict[str, Any]]:
         """The attempts with who sent them."""
-        return [{"attempt": one, "worker": self.holder_of(one.fence)} for one in self.attempts]
+        return [
+            {"attempt": one, "worker": self.holder_of(one.fence), "authors": self.authors_of(one)}
+            for one in self.attempts
+        ]
