@@ -1,6 +1,6 @@
 """Every page, in a real browser: usable without good eyes, no wider than its window, and light."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -28,11 +28,15 @@ class Found:
     too_wide: dict[str, list[str]] = field(default_factory=dict)
 
 
-@pytest.fixture(scope="module")
-def walk(furnished: Furnished, site: str, signed: Signed) -> Found:
+ONE_OF_EACH, EVERY = "a page of each route", "every page"
+
+
+@pytest.fixture(scope="module", params=[ONE_OF_EACH, pytest.param(EVERY, marks=pytest.mark.matrix)])
+def walk(request: pytest.FixtureRequest, furnished: Furnished, site: str, signed: Signed) -> Found:
     """What is wrong with which page: by axe in both themes, and by its width."""
     found, routes = Found(), set[str]()
-    for place, page in opened(furnished, site, signed):
+    places = furnished.places if request.param == EVERY else {one.route: one for one in furnished.places}.values()
+    for place, page in opened(places, site, signed):
         wrong = ask_axe(page, dark=place.route not in routes)
         wide = too_wide(page)
         routes.add(place.route)
@@ -71,10 +75,10 @@ def test_no_page_scrolls_sideways_at_any_width(walk: Found) -> None:
     assert walk.too_wide == {}
 
 
-def opened(furnished: Furnished, site: str, signed: Signed) -> Iterator[tuple[Place, Page]]:
+def opened(places: Iterable[Place], site: str, signed: Signed) -> Iterator[tuple[Place, Page]]:
     """Each place with a page that shows it."""
     pages: dict[str, Page] = {}
-    for place in furnished.places:
+    for place in places:
         if place.who not in pages:
             context = signed(place.who, viewport={"width": 1440, "height": 900}, color_scheme="light")
             pages[place.who] = context.new_page()
