@@ -178,6 +178,13 @@
   document.addEventListener("htmx:sendError", () => setOffline(true));
   // What a reader has opened stays open when its panel is drawn anew.
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => name !== "open" || element.tagName !== "DETAILS";
+  // What a panel asked for before the address changed is not what it has to show now.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const asker = event.detail.requestConfig && event.detail.requestConfig.elt;
+    if (!asker || !asker.hasAttribute("data-here") || !event.detail.xhr.responseURL) return;
+    const asked = new URL(event.detail.xhr.responseURL);
+    if (asked.pathname + asked.search !== location.pathname + location.search) event.detail.shouldSwap = false;
+  });
   // A panel that was led to the sign-in page must not show it inside the page.
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (isPanel(event) && event.detail.xhr.status >= 400) event.detail.shouldSwap = false;
