@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.query import get_related_populators
@@ -16,13 +17,23 @@ def together(*questions: QuerySet[Any]) -> list[list[Any]]:
     Takes querysets of models with filters, order, limit, defer and select_related, not prefetch_related and not values().
     """
     compilers = [question.query.get_compiler(connection=connection) for question in questions]
-    texts = [compiler.as_sql() for compiler in compilers]
-    parts = [f"SELECT {place}, ROW(t.*) FROM ({text}) t" for place, (text, _) in enumerate(texts)]  # noqa: S608
-    sql = "\nUNION ALL ".join(parts)
+    texts = {place: text for place, compiler in enumerate(compilers) if (text := _text(compiler))}
+    parts = [f"SELECT {place}, ROW(t.*) FROM ({text}) t" for place, (text, _) in texts.items()]  # noqa: S608
     found: list[list[Sequence[Any]]] = [[] for _ in questions]
-    for place, row in _asked(sql, [value for _, values in texts for value in values]):
-        found[place].append(row)
-    return [list(_read(compiler, rows)) for compiler, rows in zip(compilers, found, strict=True)]
+    if parts:
+        for place, row in _asked(
+            "\nUNION ALL ".join(parts), [value for _, values in texts.values() for value in values]
+        ):
+            found[place].append(row)
+    return [list(_read(compiler, rows)) if rows else [] for compiler, rows in zip(compilers, found, strict=True)]
+
+
+def _text(compiler: SQLCompiler) -> tuple[str, Any] | None:
+    """A question as SQL with its values, or None where it is known to have no rows, as that of somebody who may not read."""
+    try:
+        return compiler.as_sql()
+    except EmptyResultSet:
+        return None
 
 
 def _asked(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
