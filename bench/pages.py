@@ -6,7 +6,6 @@ for so often in this process, after one that warms it up: the view, its statemen
 
 import argparse
 import os
-import signal
 import statistics
 import time
 import zlib
@@ -16,11 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.server import SETTINGS
+from bench.server import SETTINGS, running_cluster
 from bench.tables import title
-from console.local import postgres
-from console.local.children import Child
-from console.local.sockets import private_folder
 
 QUERIES, P95_MS, WEIGHT = 12, 100.0, 100_000
 PASSWORD = "seeded-operator-1"  # noqa: S105  of a database that holds nothing
@@ -51,23 +47,11 @@ class Cost:
 def seeded(folder: Path, sizes: Mapping[str, int]) -> Iterator[None]:
     """A server on the data in `folder`, with Django set up on it. An empty one is migrated and filled first."""
     folder.mkdir(parents=True, exist_ok=True)
-    private_folder(folder / "run")
-    cluster = postgres.Cluster(folder / "postgres" / "data", folder / "run", postgres.embedded_bin_dir(), SETTINGS)
-    child = Child(cluster.program(os.environ), folder / "postgres.log")
-    try:
-        child.start()
-        while not cluster.answers():
-            if child.has_ended():
-                raise RuntimeError(f"PostgreSQL did not start:\n{child.last_lines()}")
-            time.sleep(0.1)
+    with running_cluster(folder, SETTINGS) as cluster:
         cluster.create_database("signalbox")
         _set_up(cluster.url("signalbox"), folder)
         _fill(sizes)
         yield
-    finally:
-        if child.process is not None:
-            child.send(signal.SIGINT)
-            child.collect()
 
 
 def _set_up(url: str, folder: Path) -> None:

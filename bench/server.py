@@ -98,8 +98,19 @@ class Server:
 def running_server(more: Mapping[str, str] | None = None) -> Iterator[Server]:
     """Start a server in a folder of its own, with `more` settings; stop it and remove the folder at the end."""
     folder = Path(tempfile.mkdtemp(prefix="signalbox-bench-"))
+    try:
+        with running_cluster(folder, SETTINGS | dict(more or {})) as cluster:
+            yield Server(cluster, _postmaster(cluster), folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def running_cluster(folder: Path, settings: Mapping[str, str]) -> Iterator[postgres.Cluster]:
+    """Start a server on the data in a folder, which stays; stop it at the end. A server of a cluster that is already there
+    may have to repair it first, within _START_SECONDS.
+    """
     private_folder(folder / "run")
-    settings = SETTINGS | dict(more or {})
     cluster = postgres.Cluster(folder / "postgres" / "data", folder / "run", postgres.embedded_bin_dir(), settings)
     child = Child(cluster.program(os.environ), folder / "postgres.log")
     try:
@@ -109,12 +120,11 @@ def running_server(more: Mapping[str, str] | None = None) -> Iterator[Server]:
             if child.has_ended() or time.monotonic() > deadline:
                 raise RuntimeError(f"PostgreSQL did not start:\n{child.last_lines()}")
             time.sleep(0.1)
-        yield Server(cluster, _postmaster(cluster), folder)
+        yield cluster
     finally:
         if child.process is not None:
             child.send(signal.SIGINT)
             child.collect()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _postmaster(cluster: postgres.Cluster) -> int:

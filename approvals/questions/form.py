@@ -7,6 +7,7 @@ proposes it. Patterns are those of pydantic's own engine, which takes linear tim
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -72,7 +73,7 @@ def _day(text: str) -> str:
     return text
 
 
-class FormField(BaseModel):
+class FormField(BaseModel, ABC):
     """What every field may say of itself. The subclasses are the kinds of fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -81,9 +82,9 @@ class FormField(BaseModel):
     description: Annotated[str, StringConstraints(max_length=1000)] = ""
 
     @property
+    @abstractmethod
     def values(self) -> Any:
         """The annotation of what may be answered."""
-        raise NotImplementedError
 
 
 class TextField(FormField):

@@ -1,6 +1,7 @@
 """The typed filters of a list. A value that one can't take is answered with a sentence, never left out."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -39,7 +40,7 @@ class BadValue(ValueError):
 
 
 @dataclass(frozen=True)
-class Field:
+class Field(ABC):
     """One filter: its name in the URL, its label, and how it narrows the rows by the value that it has read."""
 
     name: str
@@ -50,9 +51,9 @@ class Field:
     widget = "text"
     many = False
 
+    @abstractmethod
     def read(self, given: Sequence[str], actor: Actor) -> Any:
         """The value of what was given, which is not empty. Raises BadValue."""
-        raise NotImplementedError
 
     def options(self, actor: Actor) -> Options:
         """What can be picked, as value and word; nothing where it is typed."""
