@@ -30,19 +30,19 @@ def doors(
         yield make_doors(outside)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def waiting(doors: Doors) -> Wait:
-    """An open wait that no test decides."""
+    """An open wait that no test of the module decides. Those of another module may stop a whole tenant."""
     return doors.waiting()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def unknown(doors: Doors) -> ToolCall:
     """A call of unknown outcome that no test reconciles."""
     return doors.unknown()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def completed(doors: Doors) -> Run:
     """A run that is over."""
     return doors.completed()

@@ -46,7 +46,7 @@ def test_a_policy_is_tried_saved_compared_and_put_in_force(doors: Doors, waiting
     twice = manage("policies", "activate", number, "--seen", number, "--reason", "again", *AS)
     assert refused(twice, "POLICY_IN_FORCE")["facts"] == {"version": f"v{number}"}
     back = manage("policies", "activate", 0, "--seen", number, "--reason", "one is enough", *AS)
-    assert [entry["reason"] for entry in back.json["activations"]] == ["one is enough", "two see more"]
+    assert [entry["reason"] for entry in back.json["activations"][:2]] == ["one is enough", "two see more"]
     assert manage("policies", "in-force", *AS).json["version"] == "builtin-1"
     assert PolicyHead.objects.get(tenant=doors.tenant).number == 0
     listed = doors.api("GET", "/policies/?limit=1", by="only-viewer").json()

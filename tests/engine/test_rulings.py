@@ -85,7 +85,7 @@ RULINGS: dict[int, Ruling] = {
     ),
     27: Ruling(
         "A verdict, a release and a raised cap are never lost beside a worker that parks the run.",
-        ("engine/test_reconcile.py::test_without_another_look_the_verdict_would_be_lost",),
+        ("engine/test_reconcile_races.py::test_without_another_look_the_verdict_would_be_lost",),
         (
             "engine/test_reconcile.py::test_a_verdict_that_comes_before_the_run_is_parked_is_not_lost",
             "engine/test_goal.py::test_a_release_that_comes_before_the_run_is_held_is_not_lost",
@@ -98,7 +98,7 @@ RULINGS: dict[int, Ruling] = {
         (
             f"{RACES}::test_a_stop_after_a_verdict_finds_its_facts_stored",
             "engine/test_reconcile.py::test_a_verdict_on_an_ended_run_settles_everything_but_the_run",
-            "engine/test_reconcile.py::test_a_verdict_and_a_stop_at_once_both_count",
+            "engine/test_reconcile_races.py::test_a_verdict_and_a_stop_at_once_both_count",
         ),
     ),
     29: Ruling(
