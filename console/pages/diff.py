@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,7 +122,7 @@ def difference(before: Sequence[Piece], after: Sequence[Piece]) -> Difference:
 
 
 def _lines(before: Sequence[Piece], after: Sequence[Piece]) -> Iterator[Line]:
-    for tag, b1, b2, a1, a2 in _blocks([p.key for p in before], [p.key for p in after]):
+    for tag, b1, b2, a1, a2 in matched([p.key for p in before], [p.key for p in after]):
         if tag == "equal":
             pairs = zip(range(b1, b2), range(a1, a2), strict=True)
             yield from (Line("same", before[b], after[a], b + 1, a + 1) for b, a in pairs)
@@ -130,7 +130,7 @@ def _lines(before: Sequence[Piece], after: Sequence[Piece]) -> Iterator[Line]:
             yield from _replaced(before, range(b1, b2), after, range(a1, a2))
 
 
-def _blocks(before: list[tuple[str, str]], after: list[tuple[str, str]]) -> list[Block]:
+def matched(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[Block]:
     """Equal and replaced blocks in order. A very long differing middle is one block: matching it would take too long."""
     head = _common(before, after)
     tail = _common(before[head:][::-1], after[head:][::-1])

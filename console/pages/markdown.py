@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from django.utils.html import escape
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
@@ -32,26 +32,16 @@ class ReportRenderer(RendererHTML):
     fence = code_block
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        href = str(tokens[idx].attrGet("href"))
-        call = _CALL.match(href)
-        if call:
-            return f'<a class="receipt" href="{escape(env.get("base", ""))}/calls/{call[1]}/">'
-        return f'<a href="{escape(href)}" rel="noopener noreferrer nofollow">'
+        return link_open(str(tokens[idx].attrGet("href")), env.get("base", ""))
 
     def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        href = _href_before(tokens, idx)
-        host = "" if _CALL.match(href) else f' <span class="small quiet">({exact(_host(href), one_line=True)})</span>'
-        return f"</a>{host}"
+        return f"</a>{host_html(_href_before(tokens, idx))}"
 
 
 def _href_before(tokens: Sequence[Token], idx: int) -> str:
     """The target of the link that closes at `idx`. Links do not nest, so it is the nearest one opened before."""
     opened = next(token for token in reversed(tokens[:idx]) if token.type == "link_open")
     return str(opened.attrGet("href"))
-
-
-def _host(href: str) -> str:
-    return urlsplit(href).netloc
 
 
 def _allowed(url: str) -> bool:
@@ -98,14 +88,37 @@ def parsed(body: str) -> list[Token]:
     return _PARSER.parse(body)
 
 
-def report_html(body: str, *, base: str = "") -> SafeString:
-    """A report body as safe HTML. Its headings start one level below the page's own title. `base` is the console's address
-    where the HTML leaves it.
-    """
+def fitted(body: str) -> list[Token]:
+    """A report body as tokens that fit a page of the console: its headings start one level below the page's own title."""
     tokens = parsed(body)
     top = min((int(token.tag[1]) for token in tokens if token.type == "heading_open"), default=1)
     for token in tokens:
         _fit_page(token, top)
     _unhead_empty_cells(tokens)
+    return tokens
+
+
+def html_of(tokens: Sequence[Token], *, base: str = "") -> SafeString:
+    """Tokens as safe HTML. `base` is the console's address where the HTML leaves it."""
     html: str = _PARSER.renderer.render(tokens, _PARSER.options, {"base": base})
     return mark_safe(html)  # noqa: S308 - built by ReportRenderer
+
+
+def report_html(body: str, *, base: str = "") -> SafeString:
+    """A report body as safe HTML, as `fitted` has it."""
+    return html_of(fitted(body), base=base)
+
+
+def link_open(href: str, base: str = "") -> SafeString:
+    """How a link of a report opens: to the receipt of a call, or to a web page whose host stands after it."""
+    call = _CALL.match(href)
+    if call:
+        return format_html('<a class="receipt" href="{}/calls/{}/">', base, call[1])
+    return format_html('<a href="{}" rel="noopener noreferrer nofollow">', href)
+
+
+def host_html(href: str) -> SafeString:
+    """What stands after a link: the host that it leads to; nothing after a receipt."""
+    if _CALL.match(href):
+        return SafeString("")
+    return format_html(' <span class="small quiet">({})</span>', exact(urlsplit(href).netloc, one_line=True))

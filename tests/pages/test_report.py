@@ -65,13 +65,24 @@ def test_a_rejected_publication_failed_there_and_is_readable_here(ann: Member) -
     assert "Weight overlap" in words(ann.get(url(run, "?version=2")))
 
 
-def test_two_versions_are_compared(ann: Member) -> None:
+def test_two_versions_are_compared_as_they_are_read(ann: Member) -> None:
     run = told("published")
     html = ann.get(url(run, "?version=2&against=1"))
     said = words(html)
-    assert "v1 against v2" in said and "the same byte for byte" in said
-    assert "<ins>" in html and "<del>" in html
+    assert "v1 against v2" in said and "parts changed" in said
+    assert (
+        "<ins>" in html
+        and 'class="receipt"' in html
+        and "call:" not in html.split('id="diff"')[1].split("</article>")[0]
+    )
     assert "v1 against v2" not in words(ann.get(url(run, "?version=2&against=2")))
+
+
+def test_their_sources_are_compared_line_by_line(ann: Member) -> None:
+    run = told("published")
+    html = ann.get(url(run, "?version=2&against=1&as=source"))
+    assert "the same byte for byte" in words(html) and "As they are read" in words(html)
+    assert "<ins>" in html and "<del>" in html
 
 
 def test_the_file_holds_exactly_the_stored_bytes(ann: Member) -> None:
@@ -117,6 +128,7 @@ def test_what_agents_and_files_wrote_is_inert(ann: Member) -> None:
     hostile = ALDER.replace("ALDR", "<script>alert(1)</script>").replace("NORTHWIND GRID CO", HOSTILE)
     run = published(person("ann.moreau"), a=hostile, title=HOSTILE)
     assert_inert(ann.get(url(run, "?version=2&against=1")))
+    assert_inert(ann.get(url(run, "?version=2&against=1&as=source")))
     assert_inert(ann.get(url(run)))
     html = ann.get("/reports/")
     assert_inert(html)

@@ -4,7 +4,7 @@ The same parser as the page's: raw HTML and images are text, and a link leads to
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from markdown_it.token import Token
 
@@ -119,8 +119,12 @@ def _table(tokens: Sequence[Token], place: _Place) -> Block:
 
 
 def spans_of(inline: Token) -> Spans:
-    """The runs of text of a line, each with the styles around it."""
-    found: list[Span] = []
+    """The runs of text of a line, each with the styles around it, with odd characters named."""
+    return tuple(replace(span, text=plain_lines(span.text)) for span in raw_spans(inline))
+
+
+def raw_spans(inline: Token) -> Iterator[Span]:
+    """The runs of text of a line as they were written: whoever shows them names what is odd in them."""
     bold = italic = 0
     href = ""
     for token in inline.children or []:
@@ -131,9 +135,8 @@ def spans_of(inline: Token) -> Spans:
         elif token.type == "link_close":
             href = ""
         elif token.type in ("text", "code_inline", "softbreak", "hardbreak"):
-            text = {"softbreak": " ", "hardbreak": "\n"}.get(token.type) or plain_lines(token.content)
-            found.append(Span(text, bool(bold), bool(italic), token.type == "code_inline", href))
-    return tuple(found)
+            text = {"softbreak": " ", "hardbreak": "\n"}.get(token.type) or token.content
+            yield Span(text, bool(bold), bool(italic), token.type == "code_inline", href)
 
 
 def plain_lines(text: str) -> str:

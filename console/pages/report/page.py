@@ -3,18 +3,21 @@
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.text import slugify
 
 from accounts.states import Actor
+from console.pages.diff import difference, text_pieces
 from console.pages.markdown import report_html
 from console.pages.report.as_markdown import markdown_of
-from console.pages.report.as_pdf import LONGEST, pdf_of
+from console.pages.report.as_pdf import LONGEST as LONGEST_PDF
+from console.pages.report.as_pdf import pdf_of
 from console.pages.report.provenance import provenance_of
-from console.pages.report.versions import ShownVersion, chosen, compared, reports_visible, versions_of
+from console.pages.report.rendered import LONGEST, rendered_difference
+from console.pages.report.versions import ShownVersion, chosen, in_order, reports_visible, versions_of
 from console.pages.room import page, panel_asked, respond
 from console.settings import PUBLIC_URL
 from receipts.models import ReportVersion
@@ -47,7 +50,7 @@ def report_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
 
 @page
 def report_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
-    """One report: `?version=` shows one version, `?against=` compares it with another one."""
+    """One report: `?version=` shows one version, `?against=` compares it with another one, as both are read (`&as=source`: line by line)."""
     report = access_report(actor=actor, id=id)
     versions = versions_of([report])[report.id]
     asked = _number(request.GET.get("version", ""))
@@ -63,18 +66,23 @@ def report_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBas
         "topics": " ".join(f"run:{run}" for run in runs),
     }
     if not panel_asked(request, PANELS):
-        context |= _difference(versions, shown, _number(request.GET.get("against", "")))
+        context |= _difference(versions, shown, request.GET)
     return respond(request, actor, "pages/report/page.html", context, PANELS)
 
 
-def _difference(versions: list[ShownVersion], shown: ShownVersion, against: int) -> dict[str, Any]:
-    """The comparison that is asked for; without one, nothing is compared."""
+def _difference(versions: list[ShownVersion], shown: ShownVersion, query: QueryDict) -> dict[str, Any]:
+    """The comparison that is asked for, as it is read or, with `as=source`, line by line; without one, nothing is compared."""
     others = [version for version in versions if version is not shown]
+    against = _number(query.get("against", ""))
     other = next((version for version in others if version.row.version_no == against), None)
     if other is None:
         return {"others": others}
-    older, newer, difference = compared(shown, other)
-    return {"others": others, "against": other, "older": older, "newer": newer, "difference": difference}
+    older, newer = in_order(shown, other)
+    context: dict[str, Any] = {"others": others, "against": other, "older": older, "newer": newer}
+    rendered = None if query.get("as") == "source" else rendered_difference(older.body, newer.body)
+    if rendered is not None:
+        return context | {"rendered": rendered}
+    return context | {"difference": difference(text_pieces(older.body), text_pieces(newer.body)), "longest": LONGEST}
 
 
 @page
@@ -97,10 +105,8 @@ def report_export(request: HttpRequest, actor: Actor, id: UUID, version: int, ki
         raise Http404
     now = database_now()
     provenance = provenance_of(shown, now, PUBLIC_URL or request.build_absolute_uri("/").rstrip("/"))
-    if kind == "pdf" and len(shown.body) > LONGEST:
-        said = (
-            f"This report has {len(shown.body)} characters. Up to {LONGEST} are set as PDF; HTML and Markdown hold all."
-        )
+    if kind == "pdf" and len(shown.body) > LONGEST_PDF:
+        said = f"This report has {len(shown.body)} characters. Up to {LONGEST_PDF} are set as PDF; HTML and Markdown hold all."
         return HttpResponse(said, content_type="text/plain; charset=utf-8", status=413)
     if kind == "pdf":
         content: bytes = pdf_of(shown.body, provenance, f"v{version}, SHA-256 {shown.row.sha256[:16]}…", now)

@@ -8,7 +8,6 @@ from uuid import UUID
 from django.db.models import Prefetch, QuerySet
 
 from accounts.states import Actor, Permission
-from console.pages.diff import Difference, difference, text_pieces
 from receipts.models import Publication, Report, ReportVersion, ToolCall
 from receipts.selectors import report_body
 from receipts.states import PublicationStatus
@@ -82,7 +81,7 @@ def chosen(versions: Sequence[ShownVersion], asked: int) -> ShownVersion | None:
     return next((version for version in versions if version.published), versions[0] if versions else None)
 
 
-def compared(one: ShownVersion, other: ShownVersion) -> tuple[ShownVersion, ShownVersion, Difference]:
-    """Two versions, the older one first, and what differs between their texts."""
+def in_order(one: ShownVersion, other: ShownVersion) -> tuple[ShownVersion, ShownVersion]:
+    """Two versions, the older one first."""
     older, newer = sorted((one, other), key=lambda version: version.row.version_no)
-    return older, newer, difference(text_pieces(older.body), text_pieces(newer.body))
+    return older, newer

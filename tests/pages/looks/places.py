@@ -149,6 +149,7 @@ def _things(house: House) -> list[Place]:
         *(place(f"call-{name}", "call", id=id) for name, id in house.calls.items()),
         place("report", "report", id=version.report_id),
         place("report-difference", "report", f"?version={version.version_no}&against=1", id=version.report_id),
+        place("report-source", "report", f"?version={version.version_no}&against=1&as=source", id=version.report_id),
         place("scope", "scope", id=house.others["scope"]),
         place("grant", "grant", id=house.others["grant"]),
         place("policy", "policy", number=house.policy),
