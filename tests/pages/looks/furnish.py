@@ -13,7 +13,18 @@ from accounts.models import SavedView, Tenant
 from accounts.services import view_save
 from accounts.states import Actor
 from approvals.models import Wait
-from approvals.services import Delegated, DelegationWanted, GrantGiven, PolicySaved, delegation_give, policy_save
+from approvals.services import (
+    Delegated,
+    DelegationWanted,
+    FormGiven,
+    GrantGiven,
+    PolicySaved,
+    QuestionAnswered,
+    Seen,
+    delegation_give,
+    policy_save,
+    question_answer,
+)
 from receipts.models import Contradiction, ToolCall
 from runs.models import Run
 from runs.selectors import set_digest
@@ -39,7 +50,7 @@ from runtime.services import (
     typed_text,
 )
 from tests.pages import story
-from tests.pages.driven import HOSTILE, Driven, told, waiting
+from tests.pages.driven import HOSTILE, Driven, asking, told, waiting
 from tests.pages.rows import Story
 
 LONG = "The overlap of everything that both desks hold, with the lines that nobody could name and the cash, " * 2
@@ -79,6 +90,7 @@ def furnish(tenant: Tenant, ann: Actor, ben: Actor) -> House:
     story.waiting(tenant, now - timedelta(minutes=8), ARABIC)
     unknown, lost = story.unknown(tenant, now - timedelta(hours=2))
     done = story.completed(tenant, now - timedelta(days=1))
+    asks, answered = asking(ann, title="Asks"), _answered(ann)
     hostile = waiting(ann, title=HOSTILE, goal=f"{LONG}{HOSTILE}")
     runs = {
         "sending": sending.run.id,
@@ -91,13 +103,28 @@ def furnish(tenant: Tenant, ann: Actor, ben: Actor) -> House:
         "queued": _queued(tenant).id,
         "research": _research(ann).id,
         "hostile": hostile.id,
+        "asks": asks.id,
+        "answered": answered.run_id,
         **{title: told(title).id for title in ("waiting", "lost", "published")},
     }
     decided = Wait.objects.get(run_id=runs["published"])
     waits = {"open": told("waiting").wait.id, "long": named_wait.id, "hostile": hostile.wait.id, "decided": decided.id}
     calls = {"lost": told("lost").publishing.id, "sent": sent.id, "story": lost.id}
     calls["answered"] = ToolCall.objects.get(run_id=runs["published"], tool="compute_overlap").id
-    return House(runs, waits, calls, _things(ann, ben, runs, calls), _policies(ann))
+    others = _things(ann, ben, runs, calls) | {"question": asks.wait.id, "question-answered": answered.id}
+    return House(runs, waits, calls, others, _policies(ann))
+
+
+def _answered(ann: Actor) -> Wait:
+    """A question that was answered, and whose run went on."""
+    run = asking(ann, title="Asked")
+    wait = run.wait
+    given = FormGiven({"meaning": "some of both", "remark": f"I looked. {HOSTILE}"})
+    seen = Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
+    outcome = question_answer(actor=ann, wait_id=wait.id, seen=seen, given=given)
+    assert isinstance(outcome, QuestionAnswered), outcome
+    run.go_on()
+    return wait
 
 
 def _refused(tenant: Tenant) -> UUID:

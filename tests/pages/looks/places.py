@@ -146,6 +146,9 @@ def _things(house: House) -> list[Place]:
     workspace = Run.objects.get(id=house.runs["research"]).workspace_id
     return [
         *(place(f"wait-{name}", "wait", id=id) for name, id in house.waits.items()),
+        place("question", "wait", id=house.others["question"]),
+        place("question-answered", "wait", id=house.others["question-answered"]),
+        place("inbox-questions", "inbox", f"?kind=questions&item=wait-{house.others['question']}"),
         *(place(f"call-{name}", "call", id=id) for name, id in house.calls.items()),
         place("report", "report", id=version.report_id),
         place("report-difference", "report", f"?version={version.version_no}&against=1", id=version.report_id),
