@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.txt
 
 .DEFAULT_GOAL := run
-.PHONY: run test test-engine test-console test-browser test-contract test-matrix check screenshots install install-dev lock bench bench-pages bench-peers bench-decisions
+.PHONY: run test test-engine test-console test-browser test-contract test-matrix check screenshots cases cases-judged install install-dev lock bench bench-pages bench-peers bench-decisions
 
 run: install
 	@$(BIN)/python manage.py up $(UP_ARGS)
@@ -74,6 +74,14 @@ bench-peers: install-dev
 screenshots: export LOOKS ?=
 screenshots: install-dev
 	$(BIN)/python -m pytest tests/journey/screenshots.py tests/pages/looks/screenshots.py
+
+# Forty prepared cases for somebody who works them with only the browser: the console, a sheet of what is to be achieved, and
+# at the end what came of each. `make cases-judged` says it meanwhile, from another terminal.
+cases: install-dev
+	@$(BIN)/python -m tests.cases
+
+cases-judged:
+	@$(BIN)/python -m tests.cases judge
 
 # What production would set, for `check --deploy`. Nothing connects to these addresses.
 SAMPLE_KEY = $$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(48))')

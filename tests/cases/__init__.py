@@ -1,0 +1,1 @@
+"""Forty prepared cases for people who work the console with only a browser, and the judge of what they decided."""
