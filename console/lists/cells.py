@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
+# What a cell that begins so does in a spreadsheet; the wide signs count where people write with them.
+DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,8 @@ class Asked:
 
     def page(self, limit: int = PAGE_ROWS) -> tuple[list[Any], str | None]:
         """The rows of the page that is asked for, dressed, and the cursor of the next one. Raises BadCursor."""
+        if self.errors:
+            return [], None
         shown, after = self.pager.page(self.rows(), limit=limit, cursor=self.query.get("after") or None)
         self.listing.dress(shown)
         return shown, after

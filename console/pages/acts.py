@@ -209,7 +209,7 @@ def run_budget(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase
         off=off_reason(actor.may(Permission.BUDGET), Permission.BUDGET, can, why),
         facts={"budget_lines": budget_lines(budgets), "capped": capped_units(capped, unit), "cap": cap},
     )
-    wanted = int(cap) if cap.isascii() and cap.isdigit() else 0
+    wanted = int(cap) if cap.isascii() and cap.isdigit() and len(cap) < 19 else 0
     return act_page(
         request,
         actor,

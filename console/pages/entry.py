@@ -42,7 +42,6 @@ class SignInForm(AuthenticationForm):
             self.fields["password"].widget.attrs["autofocus"] = True
         for name in ("username", "password"):
             self.fields[name].error_messages["required"] = "Fill this in."
-            self.fields[name].widget.attrs["aria-describedby"] = f"id_{name}_error"
         self.waits: TooManyTries | None = None
 
     def clean(self) -> dict[str, Any]:

@@ -24,8 +24,11 @@ KEYS = (
     ("n", "start a run, on the list of runs"),
     ("/", "search"),
     ("Ctrl + Enter", "send the form that has the focus"),
-    ("Esc", "leave the field"),
-    ("?", "this page"),
+    ("t", "to the time axis of the run"),
+    ("d, i", "the difference of two revisions, side by side or inline"),
+    ("1 to 4", "what one of the counts of the overview stands for"),
+    ("Esc", "leave the field, close what was opened last"),
+    ("?", "the keys that work on the page as it stands"),
 )
 
 

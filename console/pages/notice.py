@@ -11,7 +11,9 @@ from console.pages.text import exact
 
 @dataclass(frozen=True)
 class Notice:
-    """One notice. `alert` is announced at once; it answers something that the reader just did."""
+    """One notice. `alert` is announced at once; it answers something that the reader just did. `field` is what does not fit in the
+    form, by its name there; the page ties the two together.
+    """
 
     lamp: str
     title: SafeString | str
@@ -20,6 +22,7 @@ class Notice:
     url: str = ""
     link: SafeString | str = ""
     alert: bool = False
+    field: str = ""
 
     @property
     def role(self) -> str:
@@ -32,6 +35,5 @@ def refusal_notice(refused: Refused, *, form: str = "") -> Notice:
     `form` names the form's element: whoever left something out is led back to it.
     """
     back = form if refused.status == HTTPStatus.BAD_REQUEST else ""
-    return Notice(
-        "stop", exact(refused.sentence), "", refused.code, back, "Back to the form" if back else "", alert=True
-    )
+    link, field = "Back to the form" if back else "", str(refused.facts.get("field", ""))
+    return Notice("stop", exact(refused.sentence), "", refused.code, back, link, alert=True, field=field)

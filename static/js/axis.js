@@ -1,7 +1,7 @@
 // The time axis opens scrolled to now, and stays where the hand has put it. Left and right move along its events, plus and
-// minus zoom, Escape closes the event that is looked at; each of them follows a link of the page.
+// minus zoom; each of them follows a link of the page.
 (() => {
-  const KEYS = { ArrowLeft: "h", ArrowRight: "l", Escape: "c" };
+  const KEYS = { ArrowLeft: "h", ArrowRight: "l" };
   const narrow = matchMedia("(max-width: 60rem)");
   let left = null;
   let pushed = 0; // events opened from here, which closing goes back over

@@ -1,6 +1,7 @@
 // Keys. An element says its key with data-key ("a", "?", "g i"); rows of a list are `[data-row] a[data-row-link]`.
 // No key decides anything: keys move, open and lead to forms. Keys are off while a field has focus; in a form that decides
-// only Ctrl+Enter sends. A page opens with the focus on what was refused, else on its title.
+// only Ctrl+Enter sends. Escape closes what was opened last. A page opens with the focus on what was refused, else on its title.
+// The line at the foot shows only the keys that work as the page stands.
 (() => {
   const GRAVE = new Set(["a", "r", "s"]); // off for a moment after a list moved under the hand
   const MOVED = 500;
@@ -58,7 +59,74 @@
     );
   }
 
+  // ── what works here ──
+
+  const ROWS = { j: "next row", k: "previous row" };
+  const SIGNS = { "⏎": "Enter", Ctrl: "", "↑": "tree", "↓": "tree", "←": "tree", "→": "tree" };
+
+  function said(element) {
+    const named = element.labels && element.labels.length ? element.labels[0] : element;
+    const words = named.cloneNode(true);
+    words.querySelectorAll("kbd, svg").forEach((one) => one.remove());
+    const text = element.getAttribute("aria-label") || words.textContent;
+    return text.trim().replace(/\s+/g, " ");
+  }
+
+  // [key, what it does] of each key that works now, in the order of the page.
+  function working() {
+    const found = new Map();
+    for (const element of document.querySelectorAll("[data-key]")) {
+      const key = element.dataset.key;
+      if (element.type !== "submit" && key !== "?" && isShown(element) && !found.has(key)) found.set(key, said(element));
+    }
+    const links = rows();
+    if (links.length) {
+      for (const key of Object.keys(ROWS)) if (!found.has(key)) found.set(key, ROWS[key]);
+      found.set("Enter", "open the row");
+      if (links.some((link) => link.closest("[data-row]").querySelector(".check"))) found.set("x", "pick the row");
+    }
+    if ([...document.querySelectorAll("main form[method=post] textarea")].some(isShown)) found.set("Ctrl + Enter", "send the form that has the focus");
+    found.set("Esc", "leave the field, close what is open");
+    found.set("?", "these keys");
+    return [...found];
+  }
+
+  function works(sign, known) {
+    const key = sign in SIGNS ? SIGNS[sign] : sign;
+    if (key === "tree") return document.querySelector("[data-tree]") !== null;
+    if (sign === "Ctrl") return known.has("Ctrl + Enter");
+    if (key === "Enter") return known.has("Enter") || known.has("Ctrl + Enter") || document.querySelector("[data-tree]") !== null;
+    return known.has(key) || known.has(`g ${key}`) || (key === "g" && [...known].some((one) => one.startsWith("g ")));
+  }
+
+  function tellTruly() {
+    const hints = [...document.querySelectorAll("body > .hints li")];
+    for (const hint of hints) hint.hidden = false;
+    if (!hints.some(isShown)) return;
+    const known = new Set(working().map(([key]) => key));
+    for (const hint of hints) {
+      hint.hidden = ![...hint.querySelectorAll("kbd")].every((one) => works(one.textContent, known));
+    }
+  }
+
+  window.signalboxKeys = { working };
+
+  // ── what is pressed ──
+
+  function close() {
+    const menu = [...document.querySelectorAll("details.menu[open]")].pop();
+    const opened = menu || document.querySelector("[data-close]");
+    if (!opened) return false;
+    if (menu) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    } else opened.click();
+    return true;
+  }
+
   function press(event) {
+    if (document.querySelector(":popover-open")) return false; // Escape closes it by itself
+    if (event.key === "Escape") return close();
     const key = prefix ? `${prefix} ${event.key}` : event.key;
     prefix = "";
     if (GRAVE.has(key) && performance.now() - movedAt < MOVED) return true;
@@ -78,6 +146,16 @@
     if (button && button.getAttribute("aria-disabled") !== "true" && !button.disabled) form.requestSubmit(button);
   }
 
+  // A refusal describes the field that it names: whoever comes to the field hears it again.
+  function tie(refused) {
+    if (!refused || !refused.dataset.field) return;
+    const form = document.querySelector(refused.dataset.form || "main") || document;
+    for (const field of form.querySelectorAll(`[name="${CSS.escape(refused.dataset.field)}"]`)) {
+      field.setAttribute("aria-invalid", "true");
+      field.setAttribute("aria-describedby", `${field.getAttribute("aria-describedby") || ""} refused`.trim());
+    }
+  }
+
   document.addEventListener("keydown", (event) => {
     const target = event.target;
     if (isField(target) && !/^(checkbox|radio)$/.test(target.type)) {
@@ -92,7 +170,10 @@
   document.addEventListener("DOMContentLoaded", () => {
     const first = document.querySelector("main [role=alert][tabindex]") || document.querySelector("h1[tabindex]");
     if (first && !location.hash && document.activeElement === document.body) first.focus({ preventScroll: true });
+    tie(document.getElementById("refused"));
+    tellTruly();
   });
+  document.addEventListener("htmx:afterSwap", tellTruly);
   document.addEventListener("list:moved", () => {
     movedAt = performance.now();
     const note = document.querySelector("[data-moved-note]");

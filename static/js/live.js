@@ -200,6 +200,17 @@
     if (count) document.title = document.title.replace(/^(\(\d+\) )?/, Number(count.dataset.inboxCount) ? `(${count.dataset.inboxCount}) ` : "");
   });
 
+  // Whoever does not see the page hears what its head says once that has changed: a state, or how much needs a person.
+  let stated = null;
+  function tellState() {
+    const now = [...document.querySelectorAll("main .head .chip, main [data-told]")].map((one) => one.textContent.trim().replace(/\s+/g, " "));
+    const said = document.querySelector("[data-said]");
+    if (said && stated !== null && stated !== now.join()) said.textContent = `Now: ${now.filter(Boolean).join(", ")}`;
+    stated = now.join();
+  }
+  document.addEventListener("DOMContentLoaded", tellState);
+  document.addEventListener("htmx:afterSettle", tellState);
+
   // ── the hand on the page ──
 
   document.addEventListener("submit", (event) => {

@@ -133,6 +133,8 @@ def _value(field: FormField, typed: list[str]) -> Any:
 
 
 def _number(text: str, *, whole: bool) -> Any:
+    if "_" in text:  # Python reads it as nothing; whoever typed it may have meant a decimal point
+        return text
     try:
         return int(text) if whole or text.lstrip("+-").isdecimal() else float(text)
     except ValueError:
