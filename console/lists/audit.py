@@ -22,7 +22,7 @@ def _by(rows: QuerySet[AuditEvent], person: str) -> QuerySet[AuditEvent]:
 
 
 def _detail(event: AuditEvent) -> Cell:
-    return Cell("text", _said(event.detail))
+    return Cell("ids", _said(event.detail))
 
 
 def _said(value: object) -> str:
@@ -69,11 +69,12 @@ AUDIT = Listing(
         Column("at", "At", lambda event: Cell("when", event.at)),
         Column("actor", "Who", lambda event: Cell("person", event.actor)),
         Column("action", "Did", lambda event: Cell("text", event.action)),
-        Column("object", "About", lambda event: Cell("text", event.object_type, note=event.object_id)),
+        Column("object", "About", lambda event: Cell("text", event.object_type)),
+        Column("object_id", "Its id", lambda event: Cell("ids", event.object_id)),
         Column("detail", "Detail", _detail),
         Column("hash", "Seal", lambda event: Cell("digest", event.hash)),
     ),
-    shown=("seq", "at", "actor", "action", "object", "detail", "hash"),
+    shown=("seq", "at", "actor", "action", "object", "object_id", "detail", "hash"),
     empty=Empty("Nothing was done yet.", "The first act of a person appears here."),
     topic="",
     permission=Permission.AUDIT,

@@ -7,12 +7,13 @@ from typing import Any
 
 # What a cell that begins so does in a spreadsheet; the wide signs count where people write with them.
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+SHORT = 32  # characters
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One value. `kind` says how the page draws it: text, link, state, when, person, id, number, effect or thread; `note` is the small line
-    beside it, `machine` whose state it is.
+    """One value. `kind` says how the page draws it: text, link, state, when, person, id, number, effect, thread, digest, phase,
+    word or ids (text whose ids and digests the page shortens); `note` is the small line beside it, `machine` whose state it is.
     """
 
     kind: str
@@ -20,6 +21,16 @@ class Cell:
     url: str = ""
     note: str = ""
     machine: str = ""
+
+    @property
+    def none(self) -> bool:
+        """True where there is nothing to show."""
+        return self.value is None or self.value == ""
+
+    @property
+    def short(self) -> bool:
+        """True for what takes one line wherever there is room for a table."""
+        return len(self.plain) <= SHORT
 
     @property
     def plain(self) -> str:

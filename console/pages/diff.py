@@ -4,9 +4,10 @@ import difflib
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from console.pages.arguments import leaf_text, leaves
@@ -184,14 +185,21 @@ def _marked(text: str, other: str, mark: str) -> SafeString:
 
 def _folded(lines: Sequence[Line]) -> Iterator[Line | Gap]:
     """Headings before each section that differs, and one line for each stretch that does not."""
-    for section, part in _sections(lines):
-        name = exact(section, one_line=True) if section else ""
-        if all(line.kind == "same" for line in part):
-            yield Gap("fold", format_html("{}: {}", name, _same(len(part))) if name else _same(len(part)))
+    for is_same, found in groupby(_sections(lines), lambda one: all(line.kind == "same" for line in one[1])):
+        sections = list(found)
+        if is_same:
+            yield _fold([name for name, _ in sections], sum(len(part) for _, part in sections))
             continue
-        if name:
-            yield Gap("path", name)
-        yield from _stretches(part)
+        for name, part in sections:
+            if name:
+                yield Gap("path", exact(name, one_line=True))
+            yield from _stretches(part)
+
+
+def _fold(names: Sequence[str], lines: int) -> Gap:
+    """One row for neighbouring sections that are the same."""
+    named = format_html_join(", ", "{}", ((exact(name, one_line=True),) for name in names if name))
+    return Gap("fold", format_html("{}: {}", named, _same(lines)) if named else _same(lines))
 
 
 def _sections(lines: Sequence[Line]) -> Iterator[tuple[str, Sequence[Line]]]:

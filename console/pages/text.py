@@ -54,6 +54,8 @@ _ODD = re.compile(f"(?P<quiet>[{_QUIET}])|(?P<loud>[{_LOUD}])|(?P<piled>{_PILED}
 
 _LATIN = "A-Za-z\xc0-\u024f"
 _LOOKALIKE = "\u0370-\u03ff\u0400-\u052f\u0531-\u058f\u13a0-\u13ff\uff21-\uff5a"
+_DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
+_ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{6}([0-9a-f]{6})\b")
 _WORD = re.compile(r"[^\W\d_]+")
 _LATIN_LETTER = re.compile(f"[{_LATIN}]")
 _FOREIGN_LETTER = re.compile(f"[{_LOOKALIKE}]")
@@ -118,6 +120,12 @@ def exact(text: str, *, one_line: bool = False) -> SafeString:
         end = odd.position + 1
     parts.append(escape(text[end:]))
     return mark_safe(f'<bdi dir="ltr">{"".join(parts)}</bdi>')  # noqa: S308 - every part is escaped above
+
+
+def with_short_ids(text: str) -> SafeString:
+    """`text` on one line as `exact` shows it, with the tail of each id and the head of each SHA-256 in it, whole on hover."""
+    shown = _DIGEST.sub(r'<span class="digest" title="sha256 \g<0>"><b>\1</b>…</span>', exact(text, one_line=True))
+    return mark_safe(_ID.sub(r'<span class="id" title="\g<0>">…<b>\1</b></span>', shown))  # noqa: S308 - hexadecimal only
 
 
 def plain(text: str) -> str:

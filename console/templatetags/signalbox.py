@@ -370,6 +370,9 @@ def exact(value: object, mode: str = "") -> SafeString:
     return text.exact("" if value is None else str(value), one_line=mode == "line")
 
 
+register.filter("short_ids", text.with_short_ids)
+
+
 @register.filter
 def plain(value: object) -> str:
     """Any text for places that hold no markup (a page's title, SVG text): odd characters as [U+200B]."""

@@ -19,6 +19,7 @@ from console.lists.cells import formula_safe
 from console.lists.listing import Asked, said_count
 from tests.pages import story
 from tests.pages.conftest import Member, member
+from tests.pages.driven import words
 from tests.pages.rows import Story
 
 QUERIES = 12
@@ -86,7 +87,16 @@ def test_a_place_holds_for_its_own_filters_only(mo: Member, monkeypatch: pytest.
 def test_columns_are_chosen_in_the_url(mo: Member) -> None:
     some(mo, 1)
     html = mo.get("/runs/?columns=title&columns=thread")
-    assert re.findall(r"<th>([^<]+)</th>", html) == ["Run", "Thread"]
+    assert re.findall(r"<th[^>]*>([^<]+)</th>", html) == ["Run", "Thread"]
+
+
+def test_each_filter_that_is_on_is_said_and_left_out_alone(mo: Member) -> None:
+    some(mo, 1, title="Larch")
+    html = mo.get("/runs/?q=Larch&status=QUEUED&status=HELD")
+    tokens = re.findall(r'class="token" href="([^"]*)"[^>]*>(.*?)</a>', html, re.DOTALL)
+    assert [words(shown) for _, shown in tokens] == ["Title or id Larch", "Status queued, held"]
+    assert [where for where, _ in tokens] == ["?status=QUEUED&amp;status=HELD", "?q=Larch"]
+    assert 'class="token"' not in mo.get("/runs/")
 
 
 def test_a_list_goes_along_as_csv_and_json_with_its_filters(mo: Member) -> None:

@@ -12,7 +12,7 @@ KINDS = {
     "": ("All", "", ""),
     "approvals": ("Approvals", "caution", "caution"),
     "questions": ("Questions", "caution", "ask"),
-    "flags": ("Said otherwise", "unknown", "unknown"),
+    "flags": ("Said otherwise", "unknown", "flag"),
     "unknown": ("Unknown calls", "unknown", "unknown"),
     "held": ("Held runs", "stop", "held"),
 }

@@ -228,7 +228,7 @@ def _flag_item(flag: Contradiction, title: str) -> Item:
         run_title=call.run.title,
         about=f"accepted: {words.VERDICT[flag.accepted]}; {words.SOURCE[flag.source]} says: {words.VERDICT[flag.says]}{waits}",
         lamp=sign.lamp,
-        icon=sign.icon,
+        icon="flag",
         word="Said otherwise",
         since=flag.raised_at,
         deadline=None,

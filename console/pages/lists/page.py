@@ -1,6 +1,7 @@
 """GET of a list: its filters, rows, pages, columns and files, the same for each."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -15,13 +16,23 @@ from console.lists.bulks import BULKS
 from console.lists.calls import CALLS
 from console.lists.export import FORMATS, exported
 from console.lists.keyset import BadCursor
-from console.lists.listing import Asked, Listing, said_count
+from console.lists.listing import Asked, FieldShown, Listing, said_count
 from console.lists.notices import NOTICES
 from console.lists.waits import WAITS
+from console.pages import words
 from console.pages.room import page, respond
 
 LISTS = {listing.key: listing for listing in (WAITS, CALLS, BULKS, AUDIT, NOTICES)}
 NOT_A_PLACE = "That place is not one of this list with these filters. This is its beginning."
+
+
+@dataclass(frozen=True)
+class Token:
+    """A filter that is on: its label, what it lets pass (nothing for a yes), and the address of the list without it."""
+
+    label: str
+    words: str
+    url: str
 
 
 def list_response(
@@ -46,6 +57,7 @@ def list_response(
 def list_context(request: HttpRequest, asked: Asked) -> dict[str, Any]:
     """What the templates of a list take."""
     rows, after, notes = _page(asked)
+    fields = asked.shown_fields()
     listing, first = asked.listing, not request.GET.get("after")
     return {
         "asked": asked,
@@ -63,10 +75,18 @@ def list_context(request: HttpRequest, asked: Asked) -> dict[str, Any]:
         "newer_url": "" if first else f"?{asked.kept()}",
         "file_urls": [(format.upper(), f"?{asked.kept(format=format)}") for format in FORMATS],
         "list_url": reverse(listing.url_name),
+        "fields": fields,
+        "tokens": [_token(asked, one) for one in fields if one.given],
         "kept": asked.kept(sort="", columns=[]),
         "address": asked.kept(),
         "views": list(views_visible(asked.actor).filter(listed=listing.key)),
     }
+
+
+def _token(asked: Asked, shown: FieldShown) -> Token:
+    picked = [words.plain(word) if shown.field.many else word for _, word, is_picked in shown.options if is_picked]
+    said = "" if shown.field.widget == "flag" else ", ".join(picked or shown.given)
+    return Token(shown.field.label, said, f"?{asked.kept(**{shown.field.name: []})}")
 
 
 def _page(asked: Asked) -> tuple[list[Any], str | None, list[str]]:

@@ -104,11 +104,11 @@ def _everything(found: Standing) -> Iterator[Stuck]:
             if found.queued
             else "no run is queued"
         )
-        why = f"No worker answers; {waiting}. Nothing is lost meanwhile"
+        why = f"No worker answers; {waiting}. Nothing is lost meanwhile."
         yield Stuck(None, "Workers", "stop", "stop", None, why, "Start a worker, or look into its log")
     if found.sweep_is_late:
         ago = f"for {span(found.swept_ago)}" if found.swept_ago is not None else "since this installation was made"
-        why = f"Nobody has swept {ago}: no wait runs out, no run is taken over, no lost hint is sent again"
+        why = f"Nobody has swept {ago}: no wait runs out, no run is taken over, no lost hint is sent again."
         helps = "Start the clock (celery beat) and a worker; what is overdue is done at once"
         yield Stuck(None, "Sweep", "stop", "stop", found.swept_at, why, helps)
 
@@ -139,6 +139,6 @@ def _run(
         return Stuck(id, title, sign.lamp, sign.icon, since, said.sentence, said.helps)
     if status == "QUEUED":
         helps = "Look whether a worker and the broker run; nothing is lost meanwhile"
-        return Stuck(id, title, "caution", "clock", since, "Queued, and no worker has taken it", helps)
-    why = f"The lease of {owner} ran out and nobody has taken over yet"
+        return Stuck(id, title, "caution", "clock", since, "Queued, and no worker has taken it.", helps)
+    why = f"The lease of {owner} ran out and nobody has taken over yet."
     return Stuck(id, title, "caution", "caution", since, why, "A takeover is due; look whether a worker runs")

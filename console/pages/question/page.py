@@ -1,6 +1,6 @@
 """GET and POST /waits/<id>/ of a question: show it whole, take the answer or the reason for none, say what became of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from django.shortcuts import redirect
 
 from accounts.errors import Refused
 from accounts.states import Actor
+from approvals.errors import InvalidAnswer
 from approvals.models import Wait
 from approvals.questions import Question, question_of
 from approvals.selectors import access_wait
@@ -28,7 +29,7 @@ from approvals.services import (
 from approvals.states import AnswerKind, DecisionVerdict
 from console.pages.decision.state import WaitState, wait_url, what_moved
 from console.pages.notice import Notice, refusal_notice
-from console.pages.question.form import sent_fields, shown_fields
+from console.pages.question.form import Shown, sent_fields, shown_fields
 from console.pages.question.say import closed_notice, said_of, what_happens
 from console.pages.room import panel_asked, respond
 from console.pages.stored import stored_arguments
@@ -111,17 +112,18 @@ def _context(request: HttpRequest, state: WaitState, asked: Question | None, ref
     wait = state.wait
     faults: Mapping[str, str] = refused.facts.get("fields", {}) if refused else {}
     sent = request.POST if request.method == "POST" else None
+    fields = shown_fields(asked.form, sent, faults) if asked and asked.form else []
     return {
         "wait": wait,
         "run": wait.run,
         "call": wait.tool_call,
         "state": state,
         "asked": asked,
-        "fields": shown_fields(asked.form, sent, faults) if asked and asked.form else [],
+        "fields": fields,
         "faults": faults,
         "typed": _typed(request.POST),
         "refused": refused,
-        "notice": _refused_notice(state, refused) if refused else closed_notice(state),
+        "notice": _refused_notice(state, refused, fields) if refused else closed_notice(state),
         "moved": _moved(state, refused),
         "happened": what_happens(state),
         "said": said_of(state),
@@ -131,9 +133,9 @@ def _context(request: HttpRequest, state: WaitState, asked: Question | None, ref
     }
 
 
-def _refused_notice(state: WaitState, refused: Refused) -> Notice:
+def _refused_notice(state: WaitState, refused: Refused, fields: Sequence[Shown]) -> Notice:
     if refused.code not in OUT_OF_DATE or state.newest is None:
-        return refusal_notice(refused, form="#answer")
+        return refusal_notice(_titled(refused, fields), form="#answer")
     said = refusal_notice(refused)
     link = f"Open the current question {short_id(state.newest.id)}"
     return Notice(
@@ -145,6 +147,14 @@ def _refused_notice(state: WaitState, refused: Refused) -> Notice:
         link,
         alert=True,
     )
+
+
+def _titled(refused: Refused, fields: Sequence[Shown]) -> Refused:
+    """The same refusal, naming each field as the page does and not by its key."""
+    faults: Mapping[str, str] = refused.facts.get("fields", {})
+    titles = {one.name: f"{one.label}: " for one in fields}
+    said = "; ".join(f"{titles.get(name, '')}{why.rstrip('.')}" for name, why in faults.items())
+    return InvalidAnswer({"said": f"{said}.", "fields": faults}) if faults else refused
 
 
 def _moved(state: WaitState, refused: Refused | None) -> list[Any]:

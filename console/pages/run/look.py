@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest
 
+from console.pages.inbox.filter import came_from
 from console.pages.run.window import COLUMNS, SIZE, SIZES, Instant, Whole, Window, instant_of
 
 BEGINNING = Instant(datetime(1970, 1, 1, tzinfo=UTC), 0, "")
@@ -17,7 +18,7 @@ TALL = 26  # px of the tallest column of the picture of the whole run
 class Look:
     """What the URL asks for: the event to look at, which window of events, how many of them, and whether idle time folds.
 
-    Without `upto` and `after` the page follows the newest events.
+    Without `upto` and `after` the page follows the newest events. `inbox` is the filter of the inbox that one came from.
     """
 
     at: str = ""
@@ -25,6 +26,7 @@ class Look:
     after: Instant | None = None
     size: int = SIZE
     fold: bool = True
+    inbox: str = ""
 
     @property
     def follows(self) -> bool:
@@ -39,6 +41,7 @@ class Look:
             "after": str(look.after or ""),
             "size": str(look.size) if look.size != SIZE else "",
             "fold": "" if look.fold else "0",
+            "inbox": look.inbox,
         }
         return "?" + urlencode({key: value for key, value in asked.items() if value}, safe=":~")
 
@@ -53,6 +56,7 @@ def look_of(request: HttpRequest) -> Look:
         after=instant_of(asked.get("after", "")),
         size=size,
         fold=asked.get("fold") != "0",
+        inbox=came_from(request).query,
     )
 
 
