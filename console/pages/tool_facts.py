@@ -21,12 +21,13 @@ class Place:
 
 @dataclass(frozen=True)
 class ToolFacts:
-    """Words for the page. `places` is empty for a tool whose owner names none."""
+    """Words for the page. `places` is empty for a tool whose owner names none; `says` is what its owner says that it does."""
 
     leaves: str
     leaves_where: str
     timeout: str
     places: list[Place]
+    says: str = ""
 
 
 def tool_facts(call: ToolCall, *, agent_key: str) -> ToolFacts:
@@ -36,7 +37,7 @@ def tool_facts(call: ToolCall, *, agent_key: str) -> ToolFacts:
     if tool is None or definition_hash(tool) != call.tool_hash:
         return ToolFacts("not known", "the tool is not here as it was bound", "not known", [])
     leaves, where = _leaves(tool)
-    return ToolFacts(leaves, where, f"{tool.timeout_seconds:g} s", _places(tool, call))
+    return ToolFacts(leaves, where, f"{tool.timeout_seconds:g} s", _places(tool, call), tool.description)
 
 
 def places_of(call: ToolCall) -> list[Place]:

@@ -47,7 +47,8 @@ def serve(folder: Path = FOLDER) -> None:
 
 
 def _serve(stack: Stack, folder: Path) -> None:
-    stack.environment |= {"DJANGO_SETTINGS_MODULE": "tests.cases.settings", "SIGNALBOX_LEASE_TTL_SECONDS": "15"}
+    usual = {"SIGNALBOX_LEASE_TTL_SECONDS": "15", "SIGNALBOX_HEARTBEAT_SECONDS": "5", "SIGNALBOX_SWEEP_SECONDS": "2"}
+    stack.environment |= {"DJANGO_SETTINGS_MODULE": "tests.cases.settings", **usual}
     stack.start_outside()
     password = secrets.token_urlsafe(9)
     say("Preparing. It takes about a minute.")

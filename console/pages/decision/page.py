@@ -22,7 +22,10 @@ from approvals.states import DecisionVerdict, WaitKind
 from checkpoints.selectors import commitments_of
 from console.look import looks
 from console.pages.arguments import ArgumentRow
+from console.pages.decision.earlier import earlier_of
 from console.pages.decision.evidence import contract_of, facts_of, last_like, model_words, report_preview
+from console.pages.decision.lapsing import held_facts, lapsed_point
+from console.pages.decision.points import Point, points_of
 from console.pages.decision.state import Moved, WaitState, closed_notice, wait_url, what_happens, what_moved
 from console.pages.notice import Notice, refusal_notice
 from console.pages.question.page import question_page
@@ -215,8 +218,12 @@ def _evidence_context(state: WaitState, arguments: Stored | None, typed: Typed) 
     wait, call = state.wait, state.wait.tool_call
     intent, promises = contract_of(call)
     masks = Masks(policy=state.found.policy)
+    facts = facts_of(run_id=wait.run_id, revision=wait.checkpoint_revision, masks=masks)
+    held = held_facts(facts.facts, agent_key=wait.run.agent_version.agent.key)
     return {
         "arguments": arguments,
+        "points": [*(lapsed_point(held) if state.open else []), *_points(wait, arguments, masks)],
+        "held": held,
         "odd": _odd_rows(arguments, typed),
         "typed": typed,
         "tool": tool_facts(call, agent_key=wait.run.agent_version.agent.key),
@@ -225,6 +232,14 @@ def _evidence_context(state: WaitState, arguments: Stored | None, typed: Typed) 
         "intent": intent,
         "promises": promises,
         "commitments": commitments_of(wait.run_id),
-        "facts": facts_of(run_id=wait.run_id, revision=wait.checkpoint_revision, masks=masks),
+        "facts": facts,
         "report": report_preview(state.publication),
     }
+
+
+def _points(wait: Wait, arguments: Stored | None, masks: Masks) -> list[Point]:
+    """What stands out, where the arguments are the recorded ones. `masks`: those of nobody."""
+    held = stored_arguments(wait.tool_call, masks.of(wait.tool_call, run=wait.run))
+    if arguments is None or held is None or not arguments.intact:
+        return []
+    return points_of(wait.tool_call, arguments.rows, held, earlier_of(wait, masks))
