@@ -25,7 +25,7 @@ def doors(
         cloned_database(services),
         django_db_blocker.unblock(),
         outside_world(folder) as outside,
-        override_settings(OUTSIDE_URL=outside.url),
+        override_settings(OUTSIDE_URL=outside.url, LEASE_TTL_SECONDS=120),  # longer than any test takes
     ):
         yield make_doors(outside)
 
