@@ -24,6 +24,7 @@ from console.pages.run.page import run_page
 from console.pages.scopes.page import scope_list, scope_new, scope_page
 from console.pages.search import search
 from console.pages.stop.page import stop_page
+from console.pages.tags import run_tags
 from console.pages.tenant import tenant_page
 from console.pages.tour import tour
 from console.pages.tree import lineage_page
@@ -49,6 +50,7 @@ urlpatterns = [
     path("runs/<uuid:id>/settle/", acts.run_settle, name="run-settle"),
     path("runs/<uuid:id>/bind/", acts.run_bind_more, name="run-bind"),
     path("runs/<uuid:id>/goal/", acts.run_goal, name="run-goal"),
+    path("runs/<uuid:id>/tags/", run_tags, name="run-tags"),
     path("runs/<uuid:id>/budget/", acts.run_budget, name="run-budget"),
     path("runs/<uuid:id>/continue/", lineage.continue_page, name="run-continue"),
     path("runs/<uuid:id>/handover/", handover_page, name="run-handover"),

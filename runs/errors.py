@@ -199,3 +199,9 @@ class BulkTooMany(Refused):
     """Nothing was done. The filter finds more than {limit} runs. Narrow it; or stop the agent, the thread or the whole tenant."""
 
     code = "BULK_TOO_MANY"
+
+
+class TooManyTags(Refused):
+    """Nothing was changed. A run has at most {limit} tags, and this one would have {count}."""
+
+    code = "TOO_MANY_TAGS"

@@ -3,6 +3,7 @@
 Pure Python. Buttons, services and tests ask the predicates; the database triggers are generated from the same tables.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
@@ -157,6 +158,22 @@ BULK_MEANS: dict[str, frozenset[str]] = {
     BulkAct.PAUSE: LIVE_RUN - {"STOPPING"},
     BulkAct.RESUME: frozenset({"HELD"}),
 }
+
+
+RUN_TAGS = 20  # of one run
+TAG = re.compile(r"[a-z0-9][a-z0-9._:/-]{0,39}")
+
+
+def tag_fault(tag: str) -> str:
+    """Why a text is no tag, as a sentence; "" where it is one."""
+    if TAG.fullmatch(tag):
+        return ""
+    return "a tag has 1 to 40 characters: small letters, digits and . _ : / -, and begins with a letter or a digit."
+
+
+def typed_tags(text: str) -> list[str]:
+    """The tags in a typed line: spaces or commas stand between them."""
+    return [tag for tag in re.split(r"[\s,]+", text) if tag]
 
 
 class WakeupCause(StrEnum):

@@ -1,4 +1,4 @@
-"""Acts on one run that somebody gives a reason for, over HTTP."""
+"""Acts on one run, over HTTP."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from console.api.parsing import ReasonBody, StrictJSONParser, Text, Whole, read
+from console.api.parsing import ReasonBody, Strict, StrictJSONParser, Text, Whole, read
 from console.api.runs import shown_run
 from console.api.view import ApiView, answer, operation
 from console.records.runs import RunDetail
@@ -26,6 +26,7 @@ from runtime.services import (
     run_repin,
     run_resume,
     run_stop,
+    run_tag,
 )
 
 
@@ -54,6 +55,13 @@ class CapBody(ReasonBody):
 
     unit = serializers.ChoiceField(choices=list(BudgetUnit))
     cap = Whole(max_value=CAP_LIMIT)
+
+
+class TagsBody(Strict):
+    """The tags that come, and those that go."""
+
+    add = serializers.ListField(child=Text(), default=list)
+    remove = serializers.ListField(child=Text(), default=list)
 
 
 _ON_RUN: dict[str, Any] = {"can": (403, 404, 409)}
@@ -132,6 +140,15 @@ class RunGoal(_Act):
     def post(self, request: Request, id: UUID) -> Response:
         """Revise the goal of a run that no worker holds. Waits that are open are superseded and asked again."""
         return self.done(id, goal_revise, **read(GoalBody, request.data))
+
+
+class RunTags(_Act):
+    """The tags of a run."""
+
+    @operation("runs_tag", RunDetail, body=TagsBody, **_ON_RUN)
+    def post(self, request: Request, id: UUID) -> Response:
+        """Give a run tags, and take others from it, whatever its status. What it has already, or has not, is no change."""
+        return self.done(id, run_tag, **read(TagsBody, request.data))
 
 
 class RunBudget(_Act):

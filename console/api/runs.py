@@ -56,6 +56,7 @@ class RunQuery(PageQuery):
     hold_reason = serializers.ListField(child=serializers.ChoiceField(choices=list(HoldReason)), required=False)
     agent = Text(required=False)
     q = Text(required=False)
+    tag = serializers.ListField(child=Text(), required=False)
     thread = Text(required=False)
     person = Text(required=False)
     since = Text(required=False)
@@ -74,6 +75,7 @@ class StartForm(Strict):
     constraint = serializers.ListField(child=Text(), default=list)
     assumption = serializers.ListField(child=Text(), default=list)
     deny = serializers.ListField(child=Text(), default=list)
+    tag = serializers.ListField(child=Text(), default=list)
     workspace = Text(default="")
     recovery_policy = serializers.ChoiceField(choices=["", *RecoveryPolicy], default="")
 
@@ -84,13 +86,17 @@ START_FORM = {
         "properties": {
             **{name: {"type": "string"} for name in ("agent", "goal", "title", "thread", "workspace")},
             "recovery_policy": {"type": "string", "enum": list(RecoveryPolicy)},
-            **{name: {"type": "array", "items": {"type": "string"}} for name in ("constraint", "assumption", "deny")},
+            **{
+                name: {"type": "array", "items": {"type": "string"}}
+                for name in ("constraint", "assumption", "deny", "tag")
+            },
         },
         "additionalProperties": {"type": "string", "format": "binary"},
         "required": ["agent"],
         "description": "Every file is an input of the run under the name of its field; fund_comparison takes a and b. "
         "An agent's inputs of plain text may stand as text fields too; evidence_search takes claims."
         " `constraint` and `assumption` bind the run, in words; `deny` names a tool or an effect class that it must not use."
+        " `tag` is what people find the run by."
         " `recovery_policy` says what happens if its worker is lost; without it, what the agent declares.",
     }
 }
@@ -149,7 +155,7 @@ def _start_request(request: Request) -> StartRequest | Refused:
         inputs[name] = Upload(files[0].name, files[0].read())
     key = request.headers.get("Idempotency-Key")
     terms = Terms(*(tuple(form.pop(name)) for name in ("constraint", "assumption", "deny")))
-    wanted = StartRequest(inputs=inputs, terms=terms, **form)
+    wanted = StartRequest(inputs=inputs, terms=terms, tags=form.pop("tag"), **form)
     return wanted if key is None else replace(wanted, key=key)
 
 

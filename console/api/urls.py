@@ -42,6 +42,7 @@ urlpatterns = [
     path("runs/<uuid:id>/settle/", acts.RunSettle.as_view(), name="run-settle"),
     path("runs/<uuid:id>/terms/", acts.RunTerms.as_view(), name="run-terms"),
     path("runs/<uuid:id>/goal/", acts.RunGoal.as_view(), name="run-goal"),
+    path("runs/<uuid:id>/tags/", acts.RunTags.as_view(), name="run-tags"),
     path("runs/<uuid:id>/budget/", acts.RunBudget.as_view(), name="run-budget"),
     path("runs/<uuid:id>/continue/", lineage.RunContinue.as_view(), name="run-continue"),
     path("runs/<uuid:id>/trace/", trace.RunTrace.as_view(), name="run-trace"),

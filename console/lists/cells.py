@@ -13,7 +13,7 @@ SHORT = 32  # characters
 @dataclass(frozen=True)
 class Cell:
     """One value. `kind` says how the page draws it: text, link, state, when, person, id, number, effect, thread, digest, phase,
-    word or ids (text whose ids and digests the page shortens); `note` is the small line beside it, `machine` whose state it is.
+    word, tags or ids (text whose ids and digests the page shortens); `note` is the small line beside it, `machine` whose state it is.
     """
 
     kind: str
@@ -37,6 +37,8 @@ class Cell:
         """As an export holds it: moments in full, nothing for nothing."""
         if self.value is None:
             return ""
+        if isinstance(self.value, tuple):
+            return " ".join(self.value)
         return self.value.isoformat() if isinstance(self.value, datetime) else str(self.value)
 
 

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from django.utils.dateparse import parse_date, parse_datetime
 
 from accounts.states import Actor
+from runs.states import tag_fault, typed_tags
 
 TEXT_LIMIT = 200
 _AGO = re.compile(r"(\d{1,5})\s*(min|h|d)")
@@ -158,6 +159,18 @@ class Identifier(Field):
             return UUID(given[-1].strip())
         except ValueError as error:
             raise BadValue("Give a whole id: 32 hexadecimal digits, with or without dashes.") from error
+
+
+@dataclass(frozen=True)
+class Tags(Field):
+    """One or more tags; what is shown carries all of them."""
+
+    def read(self, given: Sequence[str], actor: Actor) -> list[str]:
+        tags = typed_tags(" ".join(given))
+        for tag in tags:
+            if tag_fault(tag):
+                raise BadValue(f"“{tag[:60]}” is none: {tag_fault(tag)}")
+        return tags
 
 
 def tail_of(text: str) -> str:

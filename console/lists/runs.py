@@ -1,19 +1,20 @@
 """The list of runs."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, prefetch_related_objects
 
 from accounts.states import Actor
 from console.lists.cells import Cell, Column
-from console.lists.fields import Amount, Choice, Flag, Moment, Options, Words, by, picks, tail_of
+from console.lists.fields import Amount, Choice, Flag, Moment, Options, Tags, Words, by, picks, tail_of
 from console.lists.keyset import Order
 from console.lists.listing import Empty, Listing, Sort
 from console.lists.tails import ends_with, whole_id
 from console.pages import words
 from receipts.models import ToolCall
 from runs.models import Agent, Allowance, Run
-from runs.selectors import runs_visible
+from runs.selectors import runs_tagged, runs_visible
 from runs.states import BudgetUnit, HoldReason, RunStatus
 
 USD = list(BudgetUnit).index(BudgetUnit.USD_MICROS)
@@ -44,6 +45,12 @@ def _unknown(rows: QuerySet[Run], _: bool) -> QuerySet[Run]:
     return rows.filter(id__in=ToolCall.objects.filter(unknown=True).values("run_id"))
 
 
+def _tagged(rows: QuerySet[Run], tags: Sequence[str]) -> QuerySet[Run]:
+    for tag in tags:
+        rows = runs_tagged(rows, tag)
+    return rows
+
+
 def runs_named(rows: QuerySet[Run], text: str) -> QuerySet[Run]:
     """Those whose title holds a text, and the one that it is the id or the end of the id of."""
     named, tail = whole_id(text), tail_of(text)
@@ -62,6 +69,14 @@ def _status(run: Run) -> Cell:
     return Cell("state", run.status, machine="run", note=note)
 
 
+def _tags(run: Run) -> Cell:
+    return Cell("tags", tuple(sorted(one.tag for one in run.tags.all())) or None)
+
+
+def _dress(runs: Sequence[Run]) -> None:
+    prefetch_related_objects(list(runs), "tags")
+
+
 def _money(run: Run) -> Cell:
     spent = run.allowance.spent[USD]
     return Cell("number", None if spent is None else f"{spent / MICROS:.2f} $")
@@ -71,6 +86,7 @@ FIELDS = (
     Words("q", "Title or id", runs_named, "A part of the title, an id, or the end of one as …f04c3c."),
     Choice("status", "Status", by("status__in"), picks=picks(*RunStatus), several=True),
     Choice("agent", "Agent", by("agent_version__agent__key"), picks=agents_of),
+    Tags("tag", "Tags", _tagged, "As month-end; with several, a run has all of them."),
     Words("thread", "Thread", _in_thread, "Its key or its id."),
     Words("person", "Started by", _by, "A username."),
     Choice(
@@ -96,6 +112,7 @@ COLUMNS = (
         "Agent",
         lambda run: Cell("text", run.agent_version.agent.key, note=f"version {run.agent_version.version}"),
     ),
+    Column("tags", "Tags", _tags),
     Column("thread", "Thread", lambda run: Cell("thread", run.thread.key)),
     Column("created_at", "Started", lambda run: Cell("when", run.created_at)),
     Column("created_by", "By", lambda run: Cell("person", run.created_by)),
@@ -118,7 +135,8 @@ RUNS = Listing(
         Sort("oldest", "oldest first", Order(("created_at", "id"), descending=False)),
     ),
     columns=COLUMNS,
-    shown=("title", "status", "phase", "agent", "created_at", "created_by"),
+    shown=("title", "status", "phase", "agent", "tags", "created_at", "created_by"),
     empty=Empty("There is no run yet.", "Start one: it needs two files and a goal.", "run-new", "New run"),
+    dress=_dress,
     over=lambda run: run.ended_at is not None,
 )

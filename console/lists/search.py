@@ -18,7 +18,7 @@ from console.pages.report.versions import reports_visible
 from receipts.models import ReportVersion, ToolCall
 from receipts.selectors import calls_visible
 from runs.models import Agent, Thread
-from runs.selectors import runs_visible
+from runs.selectors import runs_visible, tags_beginning
 
 EACH = 10
 NEWEST_CALLS = 20_000  # so many are looked through for the end of an id
@@ -142,8 +142,13 @@ def _names(actor: Actor, text: str) -> Iterator[Group]:
     yield Group("Threads", [Hit(one.key, one.agent.key, _list("thread", str(one.id)), one.id) for one in threads])
 
 
+def _tags(actor: Actor, text: str) -> Iterator[Group]:
+    tags = tags_beginning(actor, text.casefold(), EACH)
+    yield Group("Tags", [Hit(tag, "its runs", _list("tag", tag), tag) for tag in tags])
+
+
 def _list(field: str, value: str) -> str:
     return f"{reverse('runs')}?{urlencode({field: value})}"
 
 
-_LOOKS: tuple[Callable[[Actor, str], Iterator[Group]], ...] = (_runs, _waits, _calls, _reports, _names)
+_LOOKS: tuple[Callable[[Actor, str], Iterator[Group]], ...] = (_runs, _waits, _calls, _reports, _names, _tags)

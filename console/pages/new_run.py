@@ -12,6 +12,7 @@ from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Actor, Permission
 from console.pages.room import page, respond
 from console.pages.run.say import RECOVERY
+from runs.states import typed_tags
 from runtime.contracts import AgentSpec
 from runtime.registry import agents
 from runtime.services import (
@@ -59,6 +60,7 @@ def _wanted(request: HttpRequest) -> StartRequest:
         workspace=request.POST.get("workspace", "").strip(),
         recovery_policy=request.POST.get("recovery_policy", ""),
         key=request.POST.get("key", ""),
+        tags=typed_tags(request.POST.get("tags", "")),
         terms=Terms(
             tuple(lines_of(request.POST.get("constraints", ""))),
             tuple(lines_of(request.POST.get("assumptions", ""))),
@@ -101,6 +103,7 @@ def _form(request: HttpRequest, actor: Actor, refused: Refused | None) -> HttpRe
         "goal": request.POST.get("goal", spec.default_goal),
         "title": request.POST.get("title", ""),
         "workspace": request.POST.get("workspace", ""),
+        "tags": request.POST.get("tags", ""),
         "key": request.POST.get("key") or str(uuid4()),
         "constraints": request.POST.get("constraints", ""),
         "assumptions": request.POST.get("assumptions", ""),

@@ -49,12 +49,16 @@ class RunRecord(serializers.Serializer[Run]):
     thread = serializers.CharField(source="thread.key")
     thread_id = serializers.UUIDField()
     workspace = serializers.UUIDField(source="workspace_id", allow_null=True)
+    tags = serializers.SerializerMethodField()
     created_by = serializers.CharField()
     created_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True)
     end_reason = serializers.CharField()
     waits = WaitSummary(many=True)
     calls = CallSummary(source="tool_calls", many=True)
+
+    def get_tags(self, run: Run) -> list[str]:
+        return sorted(one.tag for one in run.tags.all())
 
 
 class InputRecord(serializers.Serializer[RunInput]):
@@ -174,7 +178,7 @@ def _newest(run: Run, kind: ControlKind) -> dict[str, Any] | None:
 def _list_parts() -> list[Any]:
     waits = Wait.objects.select_related("tool_call").defer("tool_call__args").order_by("opened_at", "id")
     calls = ToolCall.objects.defer("args").order_by("ordinal")
-    related = ("head", "agent_version__agent", "thread")
+    related = ("head", "agent_version__agent", "thread", "tags")
     return [*related, Prefetch("waits", waits), Prefetch("tool_calls", calls)]
 
 

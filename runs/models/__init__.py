@@ -7,6 +7,7 @@ from runs.models.ledger import Allowance, Budget, BudgetEntry, Message, Refusal
 from runs.models.memory import MemoryItem, WorkspaceProgress
 from runs.models.run import Run, RunInput, RunTransition
 from runs.models.scope import ScopeControl
+from runs.models.tag import RunTag
 from runs.models.trace import TraceEvent
 from runs.models.workspace import Workspace
 
@@ -26,6 +27,7 @@ __all__ = [
     "Refusal",
     "Run",
     "RunInput",
+    "RunTag",
     "RunTransition",
     "ScopeControl",
     "SweepFailure",

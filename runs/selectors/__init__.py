@@ -95,6 +95,7 @@ from runs.selectors.scope import (
     standing_pause,
 )
 from runs.selectors.stuck import Backlog, Failing, Silent, leases_silent, runs_untaken, sweeps_failing
+from runs.selectors.tag import runs_tagged, tags_beginning, tags_of
 
 __all__ = [
     "EVIDENCE",
@@ -166,6 +167,7 @@ __all__ = [
     "runs_held",
     "runs_left",
     "runs_of_scope",
+    "runs_tagged",
     "runs_to_look_at",
     "runs_to_reach",
     "runs_untaken",
@@ -183,6 +185,8 @@ __all__ = [
     "standing_over",
     "standing_pause",
     "sweeps_failing",
+    "tags_beginning",
+    "tags_of",
     "thread_live_run",
     "to_continue",
     "trace_rows",

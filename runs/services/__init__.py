@@ -42,6 +42,7 @@ from runs.services.run import (
     takeover_limit_raise,
     workspace_open,
 )
+from runs.services.tag import tags_change, tags_store
 
 __all__ = [
     "Descent",
@@ -84,6 +85,8 @@ __all__ = [
     "stop_accept",
     "stop_adopt",
     "sweep_failures_record",
+    "tags_change",
+    "tags_store",
     "takeover_limit_raise",
     "version_store",
     "workspace_open",

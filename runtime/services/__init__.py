@@ -55,6 +55,7 @@ from runtime.services.scope import (
 from runtime.services.settle import Settled, run_end_settled
 from runtime.services.start import InputRefused, Started, StartRequest, UnknownAgent, Upload, run_start, typed_text
 from runtime.services.stop import run_abort, run_stop
+from runtime.services.tag import Tagged, run_tag
 from runtime.services.terms import Terms, Withdrawn, commitment_withdraw, lines_of
 from runtime.services.upgrade import Upgraded, checkpoint_migrate, run_repin
 
@@ -99,6 +100,7 @@ __all__ = [
     "Started",
     "StopState",
     "SuccessorRequest",
+    "Tagged",
     "Terms",
     "UnknownAgent",
     "Upgraded",
@@ -148,6 +150,7 @@ __all__ = [
     "run_retain",
     "run_start",
     "run_stop",
+    "run_tag",
     "scope_abort_on",
     "scope_end",
     "scope_pause",

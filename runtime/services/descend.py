@@ -34,9 +34,10 @@ from runs.selectors import (
     run_input_names,
     run_inputs,
     source_of,
+    tags_of,
     thread_live_run,
 )
-from runs.services import Descent, NewRun, message_append, run_admit, run_lock
+from runs.services import Descent, NewRun, message_append, run_admit, run_lock, tags_store
 from runs.states import LIVE_RUN, Origin, can_continue
 from runs.wakeups import hint_run
 from runtime.contracts import Agent, AgentInputRefused
@@ -190,6 +191,7 @@ def _admit(actor: Actor, agent: type[Agent], descent: Descent, taken: Taken, wan
     source, snapshot = descent.source, taken.snapshot
     new = _new_run(actor, agent, descent, wanted)
     run = run_admit(new)
+    tags_store(run=run, tags=tags_of(source.id))  # it is found where its source is
     goal = wanted.goal.strip() or snapshot.contract.goal
     carried = obligations_carry(source.id) if descent.origin == Origin.CONTINUED else snapshot.contract.obligations
     contract = contract_carry(

@@ -1,6 +1,6 @@
 """Start a run: read the inputs first, then admit it with its contract and revision 1 in one transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
@@ -27,6 +27,7 @@ from runs.services import (
     NewRun,
     message_append,
     run_admit,
+    tags_store,
     workspace_open,
 )
 from runs.states import BudgetUnit, RecoveryPolicy
@@ -43,6 +44,7 @@ from runtime.services.guards import (
     text_refusal,
 )
 from runtime.services.scope import starts_stopped
+from runtime.services.tag import tags_refusal
 from runtime.services.terms import Terms, commitments_at_start, same_terms, terms_refusal
 
 
@@ -89,7 +91,7 @@ class Started:
 
 @dataclass(frozen=True)
 class StartRequest:
-    """What a person asks for. `key` makes a repeated request return the same run. `workspace` is the title of one.
+    """What a person asks for. `key` makes a repeated request return the same run. `workspace` is the title of one. `tags` are what people find it by.
 
     `recovery_policy` says what is promised if the run's worker is lost; "" is what its agent declares (A-084).
     """
@@ -103,6 +105,7 @@ class StartRequest:
     recovery_policy: str = ""
     key: str = field(default_factory=lambda: str(uuid4()))
     terms: Terms = field(default_factory=Terms)
+    tags: Sequence[str] = ()
 
 
 def run_start(*, actor: Actor, wanted: StartRequest) -> Started | Refused:
@@ -147,7 +150,9 @@ def _own_thread(key: str) -> str:
 
 
 def _started_before(run: Any, wanted: StartRequest) -> Started | Refused:
-    """The run that the key made, if it was made from the same agent, goal, terms, files, workspace and promise."""
+    """The run that the key made, if it was made from the same agent, goal, terms, files, workspace and promise. Its tags may have
+    been changed since, so they say nothing.
+    """
     given = {name: digest(upload.data) for name, upload in wanted.inputs.items()}
     goal = wanted.goal.strip() or agents()[wanted.agent].spec.default_goal
     workspace = run.workspace.title if run.workspace else ""
@@ -181,6 +186,7 @@ def _start_refusal(actor: Actor, wanted: StartRequest) -> str | Refused:
         or terms_refusal(wanted.terms, agent.spec)
         or _price_missing(agent.spec)
         or _unknown_policy(wanted)
+        or tags_refusal(wanted.tags)
     )
     if refused is not None:
         return refused
@@ -230,6 +236,8 @@ def _admit(actor: Actor, new: NewRun, wanted: StartRequest) -> UUID:
     spec = agents()[wanted.agent].spec
     goal = wanted.goal.strip() or spec.default_goal
     run = run_admit(new)
+    if wanted.tags:
+        tags_store(run=run, tags=wanted.tags)
     contract = contract_open(
         run=run,
         goal=goal,
@@ -262,6 +270,8 @@ def _admit(actor: Actor, new: NewRun, wanted: StartRequest) -> UUID:
     )
     inputs = {name: digest(upload.data) for name, upload in wanted.inputs.items()}
     detail = {"agent": new.agent_key, "inputs": inputs, "terms": [str(term.id) for term in contract.terms]}
+    if wanted.tags:
+        detail["tags"] = sorted(set(wanted.tags))
     audit(actor, "run.start", "run", run.id, detail)
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
     hint_run(run_id=run.id)

@@ -48,6 +48,7 @@ BIND = Act(Permission.REVISE, {"reason": " "})
 SETTLE = Act(Permission.SETTLE, {"reason": " "})
 RETAIN = Act(Permission.RETAIN, {"reason": " "})
 REVISE = Act(Permission.REVISE, {"reason": " ", "goal": "walked"})
+TAG = Act(Permission.REVISE, {"add": ["Walked In"]})
 BUDGET = Act(Permission.BUDGET, {"reason": " ", "unit": "tokens", "cap": 1})
 SUCCEED = Act(Permission.START, {"reason": " "})
 UPGRADE = Act(Permission.REVISE, {"reason": " "})
@@ -121,6 +122,7 @@ ROUTES = {
     "run-settle": Route("page", "run", SETTLE),
     "run-bind": Route("page", "run", BIND),
     "run-goal": Route("page", "run", REVISE),
+    "run-tags": Route("page", "run", TAG),
     "run-budget": Route("page", "run", BUDGET),
     "run-continue": Route("page", "run", SUCCEED),
     "run-replay": Route("page", "run"),
@@ -180,6 +182,7 @@ ROUTES = {
     "api:run-retain": Route("api", "run", RETAIN),
     "api:run-terms": Route("api", "run", BIND),
     "api:run-goal": Route("api", "run", REVISE),
+    "api:run-tags": Route("api", "run", TAG),
     "api:run-budget": Route("api", "run", BUDGET),
     "api:run-continue": Route("api", "run", SUCCEED),
     "api:run-replay": Route("api", "run"),
@@ -320,6 +323,7 @@ VERBS: dict[tuple[str, ...], Verb | str] = {
     ("runs", "resume"): Verb("run", ("--reason", "walked"), Permission.RESUME),
     ("runs", "settle"): Verb("run", ("--reason", " "), Permission.SETTLE),
     ("runs", "bind"): Verb("run", ("--reason", " "), Permission.REVISE),
+    ("runs", "tag"): Verb("run", ("--add", "Walked In"), Permission.REVISE),
     ("runs", "revise-goal"): Verb("run", ("--reason", " ", "--goal", "walked"), Permission.REVISE),
     ("runs", "raise-cap"): Verb("run", ("--unit", "tokens", "--cap", "1", "--reason", " "), Permission.BUDGET),
     ("runs", "continue"): Verb("run", ("--reason", " "), Permission.START),

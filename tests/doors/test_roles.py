@@ -110,6 +110,7 @@ ACTS = list(
         run-settle          | run-settle          | runs settle
         run-bind            | run-terms           | runs bind
         run-goal            | run-goal            | runs revise-goal
+        run-tags            | run-tags            | runs tag
         run-budget          | run-budget          | runs raise-cap
         run-continue        | run-continue        | runs continue
         checkpoint-fork     | checkpoint-fork     | runs fork

@@ -32,6 +32,7 @@ from runtime.services import (
     run_resume,
     run_start,
     run_stop,
+    run_tag,
     typed_text,
 )
 
@@ -115,6 +116,12 @@ class Command(Noun):
         raising = self._add_act("raise-cap", self.raise_cap, "Raise the cap of one unit of a run's budget.")
         raising.add_argument("--unit", required=True, choices=list(BudgetUnit), help="what is capped")
         raising.add_argument("--cap", type=int, required=True, help="the new, higher cap in that unit")
+        tagging = self.verb("tag", self.tag, "Give a run tags, and take others from it.")
+        tagging.add_argument("id", type=UUID)
+        tagging.add_argument("--add", action="append", default=[], metavar="TAG", help="a tag to come; may stand often")
+        tagging.add_argument(
+            "--remove", action="append", default=[], metavar="TAG", help="a tag to go; may stand often"
+        )
         lineage.add_verbs(self, self._shown)
         ledger.add_verbs(self)
 
@@ -141,6 +148,7 @@ class Command(Noun):
         starting.add_argument("--title", default="", help="what the run is called (made of the inputs)")
         starting.add_argument("--thread", default="", help="the thread that the run continues (one of its own)")
         starting.add_argument("--workspace", default="", help="the title of a long research that the run adds to")
+        starting.add_argument("--tag", action="append", default=[], help="what people find the run by; may stand often")
         starting.add_argument(
             "--if-its-worker-dies",
             dest="recovery_policy",
@@ -171,7 +179,7 @@ class Command(Noun):
         key = {} if asked["key"] is None else {"key": asked["key"]}
         words = {name: asked[name] for name in ("goal", "title", "thread", "workspace", "recovery_policy")}
         terms = Terms(*(tuple(asked[name]) for name in TERM_HELP))
-        wanted = StartRequest(asked["agent"], inputs, terms=terms, **words, **key)
+        wanted = StartRequest(asked["agent"], inputs, terms=terms, tags=asked["tag"], **words, **key)
         outcome = run_start(actor=asked.actor, wanted=wanted)
         if isinstance(outcome, Refused):
             return outcome
@@ -227,6 +235,10 @@ class Command(Noun):
         outcome = run_bind(actor=asked.actor, run_id=asked["id"], terms=terms, reason=asked["reason"])
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
 
+    def tag(self, asked: Asked) -> Shown | Refused:
+        outcome = run_tag(actor=asked.actor, run_id=asked["id"], add=asked["add"], remove=asked["remove"])
+        return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
+
     def raise_cap(self, asked: Asked) -> Shown | Refused:
         outcome = budget_raise(
             actor=asked.actor, run_id=asked["id"], unit=asked["unit"], cap=asked["cap"], reason=asked["reason"]
@@ -270,6 +282,7 @@ def _text(run: dict[str, Any]) -> str:
             "next": ", ".join(run["next_acts"]),
             "phase": f"{run['phase']} at revision {run['revision']}",
             "agent": f"{run['agent']} {run['agent_version']}",
+            "tags": " ".join(run["tags"]),
             "goal": run["goal"],
             "due": clock(run["due_at"]) if run["due_at"] else "",
             "started": f"{clock(run['created_at'])} by {run['created_by']}",

@@ -95,11 +95,12 @@ def _around(run: Run) -> dict[str, object]:
     """What the run works on, what it agreed and how that differs from what its agent declares now, and its relatives."""
     sources = [id for id in (run.continued_from_id, run.forked_from_id, run.parent_run_id) if id]
     descends = Q(continued_from=run) | Q(forked_from=run) | Q(parent_run=run)
-    intent, failures, terms, inputs, progress, kept, relatives = together(
+    intent, failures, terms, inputs, tags, progress, kept, relatives = together(
         Intent.objects.filter(run=run).order_by("-version")[:1],
         SweepFailure.objects.filter(run=run).order_by("first_at")[:1],
         Commitment.objects.filter(run=run).order_by("accepted_at", "id"),
         RunInput.objects.filter(run=run).order_by("name"),
+        run.tags.order_by("tag"),
         run.progress.order_by("-version")[:1],
         run.remembered.defer("body")[:KEPT],
         Run.objects.filter(descends | Q(id__in=sources)).order_by("created_at")[:RELATIVES],
@@ -112,6 +113,7 @@ def _around(run: Run) -> dict[str, object]:
         "commitments": terms,
         "drift": drift if not run.ended_at else None,
         "inputs": inputs,
+        "tags": tags,
         "said_progress": next(iter(progress), None) if run.workspace_id else None,
         "remembered": len(kept),
         "relatives": [
@@ -204,6 +206,7 @@ def _acts(actor: Actor, rows: RunRows, *, continued: bool) -> dict[str, bool]:
         "may_pause": actor.may(Permission.PAUSE) and can_pause(run.status, stop_open or pause_open),
         "may_retry": actor.may(Permission.RESUME) and may_help and (pause_open or retried),
         "may_revise": actor.may(Permission.REVISE) and can_revise_goal(run.status),
+        "may_tag": actor.may(Permission.REVISE),
         "may_withdraw": actor.may(Permission.REVISE),
         "may_release": actor.may(Permission.RELEASE),
         "may_raise": actor.may(Permission.BUDGET) and can_raise_cap(run.status),

@@ -120,7 +120,7 @@ def _acts(house: House) -> list[Place]:
     return [
         *(
             place(f"run-{act}", f"run-{act}", id=live)
-            for act in ("pause", "bind", "goal", "budget", "migrate", "repin")
+            for act in ("pause", "bind", "goal", "budget", "tags", "migrate", "repin")
         ),
         *(place(f"run-{act}", f"run-{act}", id=held) for act in ("retry", "settle")),
         place("run-continue", "run-continue", id=done),
