@@ -10,13 +10,15 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from console.api.lists import narrowed
 from console.api.paging import Order, PageQuery
 from console.api.parsing import Strict, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
+from console.lists.calls import CALLS
 from console.records.calls import CallDetail, CallRecord, call_rows, call_shown
 from receipts.models import Attachment
-from receipts.selectors import access_attachment, calls_visible
-from receipts.states import ATTACHMENT_BYTES, CallStatus, FollowUp, Verdict
+from receipts.selectors import access_attachment
+from receipts.states import ATTACHMENT_BYTES, CallStatus, EffectClass, FollowUp, Verdict
 from runs.selectors import artifact_bytes
 from runtime.services import Upload, VerdictRequest, call_attach, call_probe, call_reconcile, effect_repeat
 
@@ -24,10 +26,18 @@ NEWEST_FIRST = Order(("created_at", "id"))
 
 
 class CallQuery(PageQuery):
-    """Filters of the list of calls. `status=UNCERTAIN` are those whose outcome nobody knows."""
+    """Filters of the list of calls, as its page takes them. `status=UNCERTAIN` are those whose outcome nobody knows; `since` and `until`
+    take a day, a moment or so long ago (`12 h`).
+    """
 
     status = serializers.ListField(child=serializers.ChoiceField(choices=list(CallStatus)), required=False)
+    effect_class = serializers.ListField(child=serializers.ChoiceField(choices=list(EffectClass)), required=False)
     run = serializers.UUIDField(required=False)
+    tool = Text(required=False)
+    external_ref = Text(required=False)
+    unknown = Text(required=False)
+    since = Text(required=False)
+    until = Text(required=False)
 
 
 class VerdictBody(Strict):
@@ -46,11 +56,7 @@ class Calls(ApiView):
     def get(self, request: Request) -> Response:
         """The newest first."""
         query = read(CallQuery, request.query_params)
-        calls = call_rows(calls_visible(self.actor))
-        if "status" in query:
-            calls = calls.filter(status__in=query["status"])
-        if "run" in query:
-            calls = calls.filter(run_id=query["run"])
+        calls = call_rows(narrowed(CALLS, self.actor, query).defer(None))
         return self.page("calls", calls, NEWEST_FIRST, query, CallRecord)
 
 

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from accounts.api import refused_response
 from accounts.errors import Refused
 from accounts.services import actor_confirm
-from approvals.selectors import waits_visible, waits_whose
+from approvals.selectors import waits_whose
 from approvals.services import (
     FILE_BYTES,
     Declined,
@@ -29,10 +29,12 @@ from approvals.services import (
     wait_claim,
     wait_release,
 )
-from approvals.states import OF_A_CALL, DecisionVerdict, WaitStatus, Whose
+from approvals.states import OF_A_CALL, DecisionVerdict, Risk, WaitStatus, Whose
+from console.api.lists import narrowed
 from console.api.paging import Order, PageQuery
 from console.api.parsing import ReasonBody, Strict, StrictJSONParser, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
+from console.lists.waits import WAITS
 from console.look import looks
 from console.records.calls import CallDetail, call_shown
 from console.records.waits import BatchAnswer, WaitRecord, batch_answer, wait_rows, wait_shown
@@ -42,10 +44,18 @@ NEWEST_FIRST = Order(("opened_at", "id"))
 
 
 class WaitQuery(PageQuery):
-    """Filters of the list of waits."""
+    """Filters of the list of waits, as its page takes them. `person` decided; `since` and `until` are of when it was asked, `due` of when it
+    runs out: a day, a moment or so long ago (`12 h`).
+    """
 
     status = serializers.ListField(child=serializers.ChoiceField(choices=list(WaitStatus)), required=False)
+    risk = serializers.ListField(child=serializers.ChoiceField(choices=list(Risk)), required=False)
     run = serializers.UUIDField(required=False)
+    tool = Text(required=False)
+    person = Text(required=False)
+    since = Text(required=False)
+    until = Text(required=False)
+    due = Text(required=False)
     whose = serializers.ChoiceField(
         choices=list(Whose),
         default=Whose.ALL,
@@ -132,11 +142,8 @@ class Waits(ApiView):
     def get(self, request: Request) -> Response:
         """The newest first."""
         query = read(WaitQuery, request.query_params)
-        waits = waits_whose(wait_rows(waits_visible(self.actor)), actor=self.actor, whose=Whose(query["whose"]))
-        if "status" in query:
-            waits = waits.filter(status__in=query["status"])
-        if "run" in query:
-            waits = waits.filter(run_id=query["run"])
+        waits = wait_rows(narrowed(WAITS, self.actor, query))
+        waits = waits_whose(waits, actor=self.actor, whose=Whose(query["whose"]))
         return self.page("waits", waits, NEWEST_FIRST, query, WaitRecord)
 
 

@@ -5,10 +5,12 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from accounts.errors import Refused
+from console.lists.calls import CALLS
+from console.management.lists import add_where, where
 from console.management.noun import Asked, Noun, Shown, Usage, clock, document, facts, table
 from console.records import records_of
 from console.records.calls import CallRecord, call_rows, call_shown
-from receipts.selectors import access_attachment, calls_visible
+from receipts.selectors import access_attachment
 from receipts.states import ATTACHMENT_BYTES, CallStatus, FollowUp, Verdict
 from runs.selectors import artifact_bytes
 from runtime.services import (
@@ -33,6 +35,7 @@ class Command(Noun):
         listing = self.verb("list", self.list, "The newest calls of your tenant.")
         listing.add_argument("--status", type=str.upper, choices=list(CallStatus), help="only those in this state")
         listing.add_argument("--run", type=UUID, help="only those of this run")
+        add_where(listing, CALLS)
         self.add_limit(listing)
         showing = self.verb("show", self.show, "One call with each try, its result and every verdict.")
         showing.add_argument("id", type=UUID)
@@ -69,11 +72,8 @@ class Command(Noun):
         speaking.add_argument("--external-ref", default="", help="what the other side calls it")
 
     def list(self, asked: Asked) -> Shown:
-        calls = call_rows(calls_visible(asked.actor)).order_by("-created_at", "-id")
-        if asked["status"]:
-            calls = calls.filter(status=asked["status"])
-        if asked["run"]:
-            calls = calls.filter(run_id=asked["run"])
+        plain = {name: [asked[name]] if asked[name] else [] for name in ("status", "run")}
+        calls = call_rows(where(CALLS, asked, plain).defer(None)).order_by("-created_at", "-id")
         records = records_of(CallRecord, self.limited(calls, asked))
         rows = [(c["id"], c["status"], c["run"], c["step"], c["effect_class"], c["attempts"]) for c in records]
         return Shown(records, table(HEADS, rows, "There are no such calls."))

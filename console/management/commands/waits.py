@@ -9,7 +9,7 @@ from uuid import UUID
 from accounts.errors import Refused
 from accounts.services import actor_confirm
 from approvals.reports import measures_of
-from approvals.selectors import waits_visible, waits_whose
+from approvals.selectors import waits_whose
 from approvals.services import (
     FILE_BYTES,
     Declined,
@@ -26,6 +26,8 @@ from approvals.services import (
     wait_release,
 )
 from approvals.states import DecisionVerdict, WaitStatus, Whose
+from console.lists.waits import WAITS
+from console.management.lists import add_where, where
 from console.management.noun import Asked, Noun, Shown, Usage, clock, document, facts, table
 from console.records import records_of
 from console.records.calls import call_shown
@@ -45,6 +47,7 @@ class Command(Noun):
         listing = self.verb("list", self.list, "The newest waits of your tenant.")
         listing.add_argument("--status", type=str.upper, choices=list(WaitStatus), help="only those in this state")
         listing.add_argument("--run", type=UUID, help="only those of this run")
+        add_where(listing, WAITS)
         listing.add_argument(
             "--whose",
             choices=list(Whose),
@@ -110,12 +113,9 @@ class Command(Noun):
         _add_seen(declining)
 
     def list(self, asked: Asked) -> Shown:
-        waits = wait_rows(waits_visible(asked.actor)).order_by("-opened_at", "-id")
+        plain = {name: [asked[name]] if asked[name] else [] for name in ("status", "run")}
+        waits = wait_rows(where(WAITS, asked, plain)).order_by("-opened_at", "-id")
         waits = waits_whose(waits, actor=asked.actor, whose=asked["whose"])
-        if asked["status"]:
-            waits = waits.filter(status=asked["status"])
-        if asked["run"]:
-            waits = waits.filter(run_id=asked["run"])
         records = records_of(WaitRecord, self.limited(waits, asked))
         rows = [(w["id"], w["status"], w["run"], w["revision"], w["step"], clock(w["deadline"])) for w in records]
         return Shown(records, table(HEADS, rows, "Nothing waits."))
