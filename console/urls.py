@@ -12,14 +12,15 @@ from console.pages.decision.page import wait_page
 from console.pages.handover.page import handover_page
 from console.pages.inbox.batch import batch_page
 from console.pages.inbox.page import inbox, inbox_count
-from console.pages.lists.page import bulk_list, call_list, notice_list, wait_list
+from console.pages.lists.page import bulk_list, call_list, notice_list, report_list, wait_list
 from console.pages.lists.views import view_list, view_page
 from console.pages.measures import measures_page
 from console.pages.new_run import run_new
 from console.pages.overview.page import overview, overview_parts
 from console.pages.policies.grants import grant_list, grant_page
 from console.pages.policies.page import policy_list, policy_new, policy_page
-from console.pages.report.page import KINDS, report_download, report_export, report_list, report_page
+from console.pages.report.export import KINDS
+from console.pages.report.page import report_download, report_export, report_page
 from console.pages.run.page import run_page
 from console.pages.scopes.page import scope_list, scope_new, scope_page
 from console.pages.search import search

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.http import QueryDict
+from django.urls import reverse
 
 from accounts.states import Actor, Permission
 from console.lists.cells import Column
@@ -42,7 +43,8 @@ class Empty:
 @dataclass(frozen=True)
 class Listing:
     """One list. `row` is what one of it is called in the page. `rows` are those that an actor may see; `dress` reads what the cells of a page of them need; `topic` is what
-    changes it; `permission` is what one needs to see it at all; `over` says of a row that nothing is due any more.
+    changes it; `permission` is what one needs to see it at all; `over` says of a row that nothing is due any more;
+    `place` are the arguments of its address, where it is about one thing: such a list keeps no views; `mark` names a row in the page.
     """
 
     key: str
@@ -60,6 +62,13 @@ class Listing:
     topic: str = "runs"
     permission: Permission = Permission.READ
     over: Callable[[Any], bool] = lambda _: False
+    place: Sequence[Any] = ()
+    mark: Callable[[Any], Any] = lambda row: row.pk
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return reverse(self.url_name, args=self.place)
 
     def asked(self, actor: Actor, query: QueryDict) -> "Asked":
         """What a query string asks of this list."""
@@ -155,7 +164,7 @@ class Asked:
     def pager(self) -> Pager:
         """Its pages: a cursor holds for these filters in this order."""
         filters = {name: list(texts) for name, texts in sorted(self.given.items())}
-        listed = f"{self.listing.key}/{self.sort.name}"
+        listed = "/".join(str(part) for part in (self.listing.key, *self.listing.place, self.sort.name))
         return Pager(self.sort.order, listed, self.actor.tenant_id, filters)
 
     def page(self, limit: int = PAGE_ROWS) -> tuple[list[Any], str | None]:

@@ -125,8 +125,9 @@ def test_the_list_holds_every_revision_and_marks_the_head(ann: Member) -> None:
     saved = Checkpoint.objects.filter(run_id=run.id).count()
     assert html.count("data-row-link") == saved
     assert html.count("HEAD</a>") == 1
-    older = ann.get(f"/runs/{run.id}/checkpoints/?before=4")
-    assert older.count("data-row-link") == 3
+    first = ann.get(f"/runs/{run.id}/checkpoints/?trigger=INIT")
+    assert first.count("data-row-link") == 1 and "HEAD</a>" not in first
+    assert "There is no “BROKEN” here." in words(ann.get(f"/runs/{run.id}/checkpoints/?phase=BROKEN"))
 
 
 def test_what_people_and_files_wrote_is_inert(ann: Member) -> None:

@@ -23,7 +23,11 @@ def test_a_grant_is_given_shown_and_revoked_with_reasons(mo: Member, viewer: Mem
     assert "0 of 5 calls" in shown and "a routine" in shown and "STANDS" in shown
     assert "&lt;b&gt;x&lt;/b&gt;" in shown and "<b>x</b>" not in shown
     assert "Nothing was sent by it yet." in shown
+    listed = f'href="{address}"'
+    assert listed in mo.get("/grants/?state=STANDS&tool=publish_report&person=mo.okafor")
+    assert listed not in mo.get("/grants/?state=REVOKED&state=LAPSED&state=USED_UP")
     assert mo.post(address, reason="no more").location == address
+    assert listed in mo.get("/grants/?state=REVOKED") and listed not in mo.get("/grants/?state=STANDS")
     over = viewer.get(address)
     assert "revoked" in over and "no more" in over
     again = mo.post(address, reason="once more")

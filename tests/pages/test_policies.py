@@ -59,6 +59,9 @@ def test_a_version_is_put_in_force_with_a_reason_after_its_difference_was_shown(
     html = gail.get(second)
     assert "v1 is in force" in html and "Nothing goes" in html and "# two people" in html
     assert "Put v2 in force" in html
+    assert f'href="{first}"' in viewer.get("/policies/?text=people") and f'href="{second}"' not in viewer.get(
+        "/policies/?until=1 h"
+    )
     listed = viewer.get("/policies/")
     assert "the audit" in listed and "in force" in listed
     assert PolicyActivation.objects.get().activated_by == "person:g.overn"

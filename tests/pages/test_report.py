@@ -145,7 +145,10 @@ def test_the_list_comes_in_pages_of_a_bounded_number_of_queries(
     with django_assert_max_num_queries(QUERIES):
         html = ann.get("/reports/")
     assert html.count("data-row-link") == 50 and "Older" in html
-    assert ann.get("/reports/?before=nonsense").count("data-row-link") == 50
+    named = ann.get(f"/reports/?q=overlap&status=PUBLISHED&channel=wiki&run={run.id}")
+    assert named.count("data-row-link") == 1 and f'href="/reports/{report(run).id}/"' in named
+    assert ann.get("/reports/?q=nothing-is-called-so").count("data-row-link") == 0
+    assert "This list has no filter “before”." in words(ann.get("/reports/?before=nonsense"))
     with django_assert_max_num_queries(QUERIES):
         ann.get(url(run))
 

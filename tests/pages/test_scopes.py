@@ -42,6 +42,9 @@ def test_a_thread_is_stopped_and_every_stage_is_shown_until_it_is_lifted(ann: Me
     assert "Every run is settled. No run starts here until it is lifted." in said
     assert "1 run reached" in said and "1 closed" in said and "The source is wrong." in said
     assert "1 stands now" in words(ann.get("/scopes/"))
+    listed = f'href="{url()}"'
+    assert ann.get("/scopes/?status=STANDING&columns=name").count(listed) == 2  # what stands, and the list
+    assert ann.get("/scopes/?status=LIFTED").count(listed) == 1
     assert ann.post(url(), reason=" ").status == 400
     assert ann.post(url(), reason="Mended.").location == url()
     said = words(ann.get(url()))

@@ -3,41 +3,27 @@
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.urls import reverse
 
 from accounts.states import Actor
 from checkpoints.models import Checkpoint
 from checkpoints.selectors import access_checkpoint, head_of
+from console.lists.checkpoints import checkpoints_of
 from console.pages.checkpoint.revision import Revision, compared
+from console.pages.lists.page import list_response
 from console.pages.room import page, panel_asked, respond
 from runs.selectors import access_run
 
-ROWS = 100
-LIST_PANELS = {"checkpoint-list": "pages/checkpoint/rows.html"}
 PANELS = {"checkpoint-live": "pages/checkpoint/live.html"}
 
 
 @page
 def checkpoint_list(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
-    """The revisions of a run, the newest first; `?before=` turns to older ones."""
+    """The revisions of a run, as `console.lists.checkpoints` lists them."""
     run = access_run(actor=actor, id=id)
-    before = _number(request.GET.get("before", ""))
-    rows: QuerySet[Checkpoint] = Checkpoint.objects.filter(run=run).defer("body").order_by("-revision")
-    found = list((rows.filter(revision__lt=before) if before else rows)[: ROWS + 1])
-    here = reverse("checkpoints", args=[id])
-    context = {
-        "run": run,
-        "head": head_of(id),
-        "rows": found[:ROWS],
-        "self_url": request.get_full_path(),
-        "topic": f"run:{id}",
-        "newer_url": here if before else "",
-        "older_url": f"{here}?before={found[ROWS - 1].revision}" if len(found) > ROWS else "",
-    }
-    return respond(request, actor, "pages/checkpoint/list.html", context, LIST_PANELS)
+    more = {"run": run, "head": head_of(id)}
+    return list_response(request, actor, checkpoints_of(run), template="pages/checkpoint/list.html", more=more)
 
 
 @page

@@ -7,7 +7,6 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.urls import reverse
 
 from accounts.selectors import views_visible
 from accounts.states import Actor
@@ -15,14 +14,18 @@ from console.lists.audit import AUDIT
 from console.lists.bulks import BULKS
 from console.lists.calls import CALLS
 from console.lists.export import FORMATS, exported
+from console.lists.grants import GRANTS
 from console.lists.keyset import BadCursor
 from console.lists.listing import Asked, FieldShown, Listing, said_count
 from console.lists.notices import NOTICES
+from console.lists.policies import POLICIES
+from console.lists.reports import REPORTS
+from console.lists.scopes import SCOPES
 from console.lists.waits import WAITS
 from console.pages import words
 from console.pages.room import page, respond
 
-LISTS = {listing.key: listing for listing in (WAITS, CALLS, BULKS, AUDIT, NOTICES)}
+LISTS = {listing.key: listing for listing in (WAITS, CALLS, BULKS, AUDIT, NOTICES, REPORTS, POLICIES, GRANTS, SCOPES)}
 NOT_A_PLACE = "That place is not one of this list with these filters. This is its beginning."
 
 
@@ -42,6 +45,7 @@ def list_response(
     *,
     template: str = "pages/lists/page.html",
     more: Mapping[str, Any] | None = None,
+    status: int = 200,
 ) -> HttpResponseBase:
     """A list as its URL asks for it; with `format` as a file. Raises PermissionDenied for who may not see it at all."""
     if not actor.may(listing.permission):
@@ -51,7 +55,7 @@ def list_response(
     if format in FORMATS and not asked.errors:
         return exported(asked, format)
     panels = {f"{listing.row}-list": "pages/lists/rows.html"}
-    return respond(request, actor, template, {**list_context(request, asked), **(more or {})}, panels)
+    return respond(request, actor, template, {**list_context(request, asked), **(more or {})}, panels, status)
 
 
 def list_context(request: HttpRequest, asked: Asked) -> dict[str, Any]:
@@ -63,7 +67,7 @@ def list_context(request: HttpRequest, asked: Asked) -> dict[str, Any]:
         "asked": asked,
         "listing": listing,
         "heads": asked.columns,
-        "rows": [(row, [(column, column.cell(row)) for column in asked.columns]) for row in rows],
+        "rows": [(row, listing.mark(row), [(column, column.cell(row)) for column in asked.columns]) for row in rows],
         "panel": f"{listing.row}-list",
         "self_url": request.get_full_path(),
         "count": said_count(asked.count()) if after or not first else said_count(len(rows)),
@@ -74,12 +78,12 @@ def list_context(request: HttpRequest, asked: Asked) -> dict[str, Any]:
         "older_url": f"?{asked.kept(after=after)}" if after else "",
         "newer_url": "" if first else f"?{asked.kept()}",
         "file_urls": [(format.upper(), f"?{asked.kept(format=format)}") for format in FORMATS],
-        "list_url": reverse(listing.url_name),
+        "list_url": listing.url,
         "fields": fields,
         "tokens": [_token(asked, one) for one in fields if one.given],
         "kept": asked.kept(sort="", columns=[]),
         "address": asked.kept(),
-        "views": list(views_visible(asked.actor).filter(listed=listing.key)),
+        "views": [] if listing.place else list(views_visible(asked.actor).filter(listed=listing.key)),
     }
 
 
@@ -106,4 +110,5 @@ def listed(listing: Listing) -> Callable[..., HttpResponseBase]:
     return view
 
 
-wait_list, call_list, bulk_list, notice_list = listed(WAITS), listed(CALLS), listed(BULKS), listed(NOTICES)
+wait_list, call_list, bulk_list = listed(WAITS), listed(CALLS), listed(BULKS)
+notice_list, report_list = listed(NOTICES), listed(REPORTS)

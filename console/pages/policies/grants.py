@@ -12,8 +12,10 @@ from django.urls import reverse
 from accounts.errors import Refused
 from accounts.states import Actor, Permission
 from approvals.models import Grant
-from approvals.selectors import access_grant, grants_visible
+from approvals.selectors import access_grant
 from approvals.services import GrantGiven, GrantRevoked, grant_revoke
+from console.lists.grants import GRANTS, WORDS, grant_state
+from console.pages.lists.page import list_response
 from console.pages.room import page, respond
 from receipts.states import EffectClass
 from runs.selectors import database_now
@@ -33,17 +35,14 @@ def grant_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
             messages.success(request, "The grant stands.")
             return redirect(reverse("grant", args=[outcome.grant_id]))
         refused = outcome
-    now = database_now()
-    context = {
-        "grants": [
-            (grant, state_of(grant, now)) for grant in grants_visible(actor).order_by("-given_at", "-id")[:ROWS]
-        ],
+    more = {
         "tools": _tools(),
         "typed": {name: request.POST.get(name, "") for name in ("tool", "condition", "hours", "max_uses", "reason")},
         "refused": refused,
         "may_decide": actor.may(Permission.DECIDE),
     }
-    return respond(request, actor, "pages/policies/grants.html", context, status=refused.status if refused else 200)
+    status = refused.status if refused else 200
+    return list_response(request, actor, GRANTS, template="pages/policies/grants.html", more=more, status=status)
 
 
 def _give(request: HttpRequest, actor: Actor) -> GrantGiven | Refused:
@@ -87,7 +86,7 @@ def grant_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase
         grant = access_grant(actor=actor, id=id)
     context: dict[str, Any] = {
         "grant": grant,
-        "state": state_of(grant, database_now()),
+        "state": _state(grant),
         "uses": grant.used_by.select_related("tool_call__run").order_by("-at")[:ROWS],
         "refused": refused,
         "reason": request.POST.get("reason", ""),
@@ -96,12 +95,7 @@ def grant_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase
     return respond(request, actor, "pages/policies/grant.html", context, status=refused.status if refused else 200)
 
 
-def state_of(grant: Grant, now: Any) -> dict[str, Any]:
+def _state(grant: Grant) -> dict[str, Any]:
     """Whether a grant stands, and if not, why."""
-    if grant.revoked_at is not None:
-        return {"stands": False, "word": "revoked"}
-    if grant.expires_at <= now:
-        return {"stands": False, "word": "its time is over"}
-    if grant.uses >= grant.max_uses:
-        return {"stands": False, "word": "used up"}
-    return {"stands": True, "word": "stands"}
+    state = grant_state(grant, database_now())
+    return {"stands": state == "STANDS", "word": WORDS[state]}

@@ -16,7 +16,9 @@ from approvals.policies import read, version_name
 from approvals.selectors import access_policy, policies_visible, policy_number, policy_of
 from approvals.services import PolicyActivated, PolicySaved, policy_activate, policy_save
 from approvals.states import WaitStatus
+from console.lists.policies import POLICIES
 from console.pages.diff import difference, text_pieces
+from console.pages.lists.page import list_response
 from console.pages.policies.say import ICON, LAMP, OUTCOME, demand_said, faults_said, masks_said, rules_said
 from console.pages.room import page, respond
 from console.records.policies import activations_of
@@ -46,16 +48,13 @@ def policy_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """Every version, which one is in force, and every time that another one came."""
     number = policy_number(actor.tenant_id)
     activations = list(activations_of(actor)[:ROWS]) if actor.may(Permission.READ) else []
-    context = {
-        "versions": policies_visible(actor).order_by("-number")[:ROWS],
+    more = {
         "number": number,
         "name": version_name(number),
-        "current": policies_visible(actor).filter(number=number).first(),
         "activations": [(one, version_name(one.before), version_name(one.number)) for one in activations],
-        "once_in_force": {one.before for one in activations},
         "may_govern": actor.may(Permission.GOVERN),
     }
-    return respond(request, actor, "pages/policies/list.html", context)
+    return list_response(request, actor, POLICIES, template="pages/policies/list.html", more=more)
 
 
 @page

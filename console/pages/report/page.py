@@ -1,51 +1,24 @@
-"""GET /reports/, /reports/<id>/ and /reports/<id>/<version>.md: read a report, compare its versions, take it along."""
+"""GET /reports/<id>/ and /reports/<id>/<version>.md: read a report, compare its versions, take it along."""
 
 from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
-from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils.text import slugify
 
+from accounts.errors import Refused
 from accounts.states import Actor
 from console.pages.diff import difference, text_pieces
-from console.pages.markdown import report_html
-from console.pages.report.as_markdown import markdown_of
-from console.pages.report.as_pdf import LONGEST as LONGEST_PDF
-from console.pages.report.as_pdf import pdf_of
-from console.pages.report.provenance import provenance_of
+from console.pages.report.export import KINDS, report_taken
 from console.pages.report.rendered import LONGEST, rendered_difference
-from console.pages.report.versions import ShownVersion, chosen, in_order, reports_visible, versions_of
+from console.pages.report.versions import ShownVersion, chosen, in_order, versions_of
 from console.pages.room import page, panel_asked, respond
 from console.settings import PUBLIC_URL
 from receipts.models import ReportVersion
 from receipts.selectors import access_report, report_body
-from runs.selectors import database_now
 
-ROWS = 50
-LIST_PANELS = {"report-list": "pages/report/rows.html"}
 PANELS = {"report-live": "pages/report/live.html"}
-KINDS = {"md": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8", "pdf": "application/pdf"}
-
-
-@page
-def report_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
-    """The reports of the tenant, the newest first; `?before=` (an id) turns to older ones."""
-    before = _id(request.GET.get("before", ""))
-    rows = reports_visible(actor).select_related("thread__agent").order_by("-id")
-    found = list((rows.filter(id__lt=before) if before else rows)[: ROWS + 1])
-    shown = found[:ROWS]
-    versions = versions_of(shown)
-    here = reverse("reports")
-    context = {
-        "reports": [(report, versions[report.id]) for report in shown],
-        "self_url": request.get_full_path(),
-        "newer_url": here if before else "",
-        "older_url": f"{here}?before={shown[-1].id}" if len(found) > ROWS else "",
-    }
-    return respond(request, actor, "pages/report/list.html", context, LIST_PANELS)
 
 
 @page
@@ -98,24 +71,12 @@ def report_download(request: HttpRequest, actor: Actor, id: UUID, version: int) 
 
 @page
 def report_export(request: HttpRequest, actor: Actor, id: UUID, version: int, kind: str) -> HttpResponseBase:
-    """One version to take along as Markdown, HTML or PDF: nothing in it runs or is fetched, and it says where it is from."""
-    report = access_report(actor=actor, id=id)
-    shown = chosen(versions_of([report])[report.id], version)
-    if shown is None:
-        raise Http404
-    now = database_now()
-    provenance = provenance_of(shown, now, PUBLIC_URL or request.build_absolute_uri("/").rstrip("/"))
-    if kind == "pdf" and len(shown.body) > LONGEST_PDF:
-        said = f"This report has {len(shown.body)} characters. Up to {LONGEST_PDF} are set as PDF; HTML and Markdown hold all."
-        return HttpResponse(said, content_type="text/plain; charset=utf-8", status=413)
-    if kind == "pdf":
-        content: bytes = pdf_of(shown.body, provenance, f"v{version}, SHA-256 {shown.row.sha256[:16]}…", now)
-    elif kind == "html":
-        body = report_html(shown.body, base=provenance.base)
-        content = render_to_string("pages/report/export.html", {"body": body, "from": provenance}).encode()
-    else:
-        content = markdown_of(shown.body, provenance).encode()
-    return _file(content, KINDS[kind], f"{slugify(shown.row.title)[:80] or 'report'}-v{version}.{kind}")
+    """One version to take along as Markdown, HTML or PDF."""
+    base = PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
+    taken = report_taken(actor=actor, report_id=id, version=version, kind=kind, base=base)
+    if isinstance(taken, Refused):
+        return HttpResponse(taken.sentence, content_type="text/plain; charset=utf-8", status=taken.status)
+    return _file(taken.content, taken.media_type, taken.name)
 
 
 def _file(content: bytes, kind: str, name: str) -> HttpResponse:
@@ -128,10 +89,3 @@ def _file(content: bytes, kind: str, name: str) -> HttpResponse:
 def _number(text: str) -> int:
     """A version as it was asked for, or 0."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-
-
-def _id(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

@@ -13,13 +13,15 @@ from django.urls import reverse
 
 from accounts.errors import Invalid, NotFound, Refused
 from accounts.states import Actor, Permission
+from console.lists.scopes import SCOPES
+from console.pages.lists.page import list_response
 from console.pages.notice import refusal_notice
 from console.pages.room import page, respond
 from console.pages.scopes.forecast import on_the_wire, waits_of
 from console.records.scopes import awaited, scope_forecast, scope_progress
 from runs.models import Agent, ControlRequest, ScopeControl, Thread
 from runs.selectors import access_scope_control, scope_controls_visible, scope_name, scope_of, standing_control
-from runs.states import ControlKind, Scope, ScopeKind, can_lift
+from runs.states import ControlKind, Scope, ScopeKind, ScopeStatus, can_lift
 from runtime.registry import agents
 from runtime.services import ScopeState, named_scope, scope_abort_on, scope_end, scope_pause, scope_stop
 
@@ -29,14 +31,13 @@ PANELS = {"scope-live": "pages/scopes/live.html"}
 
 @page
 def scope_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
-    """What stands, and what stood."""
-    rows = list(scope_controls_visible(actor).order_by("-accepted_at", "-id")[:SHOWN])
-    context = {
-        "standing": [row for row in rows if can_lift(row.status)],
-        "over": [row for row in rows if not can_lift(row.status)],
+    """What stands, and, filtered, every stop and pause there was."""
+    standing = scope_controls_visible(actor).filter(status=ScopeStatus.STANDING).order_by("-accepted_at", "-id")
+    more = {
+        "standing": list(standing[:SHOWN]),
         "may_stop": actor.may(Permission.STOP) or actor.may(Permission.PAUSE),
     }
-    return respond(request, actor, "pages/scopes/list.html", context)
+    return list_response(request, actor, SCOPES, template="pages/scopes/list.html", more=more)
 
 
 @dataclass(frozen=True)
