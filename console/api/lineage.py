@@ -13,7 +13,7 @@ from accounts.errors import Refused
 from console.api.parsing import Strict, StrictJSONParser, Text, read
 from console.api.runs import IDEMPOTENCY_KEY, shown_run
 from console.api.view import ApiView, answer, operation
-from console.records.lineage import PreviewRecord, ReplayRecord
+from console.records.lineage import FamilyRecord, PreviewRecord, ReplayRecord, family_shown
 from console.records.recovery import RecoveryRecord
 from console.records.runs import RunDetail
 from runtime.services import (
@@ -88,6 +88,15 @@ class CheckpointForkPreview(ApiView):
         """What a fork of this revision would reuse, and what it would do again."""
         found = fork_preview(actor=self.actor, run_id=id, revision=revision)
         return refused_response(found) if isinstance(found, Refused) else Response(PreviewRecord(found).data)
+
+
+class RunLineage(ApiView):
+    """Where a run comes from, and what came from it."""
+
+    @operation("runs_lineage", FamilyRecord)
+    def get(self, request: Request, id: UUID) -> Response:
+        """The continuations, forks and children of its lineage, in the order of the tree."""
+        return Response(family_shown(self.actor, id))
 
 
 class RunRecovery(ApiView):

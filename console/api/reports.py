@@ -2,13 +2,21 @@
 
 from uuid import UUID
 
+from django.http import HttpResponse
+from django.utils.http import content_disposition_header
+from drf_spectacular.types import OpenApiTypes
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.errors import NotFound
+from accounts.api import refused_response
+from accounts.errors import NotFound, Refused
+from console.api.parsing import Strict, read
 from console.api.view import ApiView, operation
+from console.pages.report.export import KINDS, report_taken
 from console.records import records_of
 from console.records.reports import ReportVersionRecord, ReportVersionSummary, version_rows
+from console.settings import PUBLIC_URL
 from receipts.models import ReportVersion
 from receipts.selectors import access_report
 from receipts.states import PublicationStatus
@@ -60,3 +68,31 @@ class CurrentReportVersion(ApiView):
         if found is None:
             raise NotFound
         return Response(ReportVersionRecord(found).data)
+
+
+class ExportQuery(Strict):
+    """As what a version is taken along."""
+
+    kind = serializers.ChoiceField(choices=list(KINDS), default="md")
+
+
+class ReportExport(ApiView):
+    """A version of a report as a file."""
+
+    @operation(
+        "reports_export",
+        OpenApiTypes.BINARY,
+        query=ExportQuery,
+        can=(404, 413),
+        media_type="application/octet-stream",
+    )
+    def get(self, request: Request, id: UUID, version: int) -> HttpResponse:
+        """Markdown, HTML or PDF. Nothing in it runs or is fetched, and it says at its end where it comes from."""
+        base = PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
+        kind = read(ExportQuery, request.query_params)["kind"]
+        taken = report_taken(actor=self.actor, report_id=id, version=version, kind=kind, base=base)
+        if isinstance(taken, Refused):
+            return refused_response(taken)
+        response = HttpResponse(taken.content, content_type=taken.media_type)
+        response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=taken.name)
+        return response

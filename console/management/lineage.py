@@ -8,7 +8,7 @@ from uuid import UUID
 from accounts.errors import Refused
 from console.management.noun import Asked, Noun, Shown, clock, facts, shown, table
 from console.records import records_of
-from console.records.lineage import PreviewRecord, ReplayRecord
+from console.records.lineage import PreviewRecord, ReplayRecord, family_shown
 from console.records.recovery import RecoveryRecord
 from console.records.trace import TraceRecord
 from runs.selectors import access_run, trace_rows
@@ -27,11 +27,12 @@ from runtime.standing import Standing, run_recovery
 ShowRun = Callable[[Asked, UUID], Shown]
 TRACE_HEADS = ("AT", "SEEN", "NODE", "WHAT")
 STANDING_HEADS = ("STANDING", "THING", "STATUS", "NAME", "MEANS")
+FAMILY_HEADS = ("RUN", "STATUS", "STARTED", "HOW")
 STEP_HEADS = ("TURN", "KIND", "NAME", "STATUS", "ATTEMPTS", "DIGEST", "INTACT")
 
 
 def add_verbs(noun: Noun, show_run: ShowRun) -> None:
-    """Add continue, fork, preview-fork, replay, recovery, trace, migrate and repin to the noun; `show_run` is how it shows a run."""
+    """Add continue, fork, preview-fork, replay, recovery, lineage, trace, migrate and repin to the noun; `show_run` is how it shows a run."""
     lineage = _Lineage(show_run)
     _successor(noun, "continue", lineage.continue_, "Continue a run that ended without completing as a new run.")
     forking = _successor(noun, "fork", lineage.fork, "Begin a new run at any revision of this one.")
@@ -43,6 +44,8 @@ def add_verbs(noun: Noun, show_run: ShowRun) -> None:
     replaying.add_argument("id", type=UUID)
     standing = noun.verb("recovery", recovery, "What stands of the run: reusable, to be authorised again, or unknown.")
     standing.add_argument("id", type=UUID)
+    related = noun.verb("lineage", family, "Where the run comes from and what came from it, as a tree.")
+    related.add_argument("id", type=UUID)
     tracing = noun.verb("trace", trace, "What was seen of the run on the way, in the order in which it was written.")
     tracing.add_argument("id", type=UUID)
     for name, act, help in (
@@ -62,6 +65,17 @@ def _successor(noun: Noun, name: str, act: Any, help: str) -> Any:
     parser.add_argument("--title", default="", help="another title (the title of the source)")
     parser.add_argument("--key", help="a key of your own: asking again with it gives the same run")
     return parser
+
+
+def family(asked: Asked) -> Shown:
+    """The runs of a lineage; what lies below another one stands further in."""
+    record = family_shown(asked.actor, asked["id"])
+    lines = [
+        (run["id"], run["status"], clock(run["created_at"]), "  " * (run["level"] - 1) + run["how"])
+        for run in record["runs"]
+    ]
+    more = "\nThere are more of them." if record["more"] else ""
+    return Shown(record, table(FAMILY_HEADS, lines, "") + more)
 
 
 class _Lineage:
