@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.txt
 
 .DEFAULT_GOAL := run
-.PHONY: run test test-engine test-console test-browser test-contract test-matrix check screenshots cases cases-judged install install-dev lock bench bench-pages bench-peers bench-decisions
+.PHONY: run test test-engine test-console test-browser test-contract test-matrix check screenshots cases cases-judged install install-dev lock bench bench-pages bench-peers bench-decisions bench-viewers
 
 run: install
 	@$(BIN)/python manage.py up $(UP_ARGS)
@@ -55,6 +55,10 @@ bench: install-dev
 
 bench-decisions: install-dev
 	@$(BIN)/python -m bench.decisions
+
+# What a change costs one web process with a thousand viewers, and how soon it is on a screen.
+bench-viewers: install-dev
+	@$(BIN)/python -m bench.viewers
 
 # What each page costs at 200,000 runs and 2 million receipts. PAGES_ARGS="--only inbox" shows the slowest statements.
 PAGES_ARGS ?=

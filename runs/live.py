@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
+from time import monotonic
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from accounts.statements import fetch
 
 CHANNEL = "signalbox"
 COALESCE_SECONDS = 0.05
+FIRST_SECONDS = 0.01
 CONNECT_SECONDS = 10
 
 logger = logging.getLogger(__name__)
@@ -28,13 +30,17 @@ T = TypeVar("T")
 class Outbox(Generic[T]):
     """Collects what a process has to say, off its write path, and sends it together from a thread of its own.
 
-    It gathers for `seconds` before it sends. What can't be sent is lost, with a warning: nothing durable may depend on it.
+    It sends once in `seconds` at most; after a silence it gathers for `first` only, which is as long where it is not given. What
+    can't be sent is lost, with a warning: nothing durable may depend on it.
     """
 
-    def __init__(self, name: str, send: Callable[[Sequence[T]], None], *, seconds: float) -> None:
+    def __init__(
+        self, name: str, send: Callable[[Sequence[T]], None], *, seconds: float, first: float | None = None
+    ) -> None:
         self._name = name
         self._send = send
         self._seconds = seconds
+        self._first = seconds if first is None else first
         self._lock = threading.Lock()
         self._sending = threading.Lock()
         self._waiting: dict[T, None] = {}
@@ -64,11 +70,13 @@ class Outbox(Generic[T]):
             connections["default"].close()
 
     def _run(self) -> None:
+        free_at = 0.0
         while True:
             self._filled.wait()
             self._filled.clear()
-            threading.Event().wait(self._seconds)
+            threading.Event().wait(max(self._first, free_at - monotonic()))
             self.flush()
+            free_at = monotonic() + self._seconds
 
 
 def after_commit(act: Callable[[], None]) -> None:
@@ -83,7 +91,7 @@ def after_commit(act: Callable[[], None]) -> None:
 @cache
 def _outbox(pid: int) -> Outbox[tuple[UUID, UUID]]:
     """The outbox of one process; a forked process gets one of its own."""
-    return Outbox("live hints", _notify, seconds=COALESCE_SECONDS)
+    return Outbox("live hints", _notify, seconds=COALESCE_SECONDS, first=FIRST_SECONDS)
 
 
 def _notify(hints: Sequence[tuple[UUID, UUID]]) -> None:

@@ -1,7 +1,6 @@
 """Wakeups: durable reasons to look at a run again, and the hint that travels through the queue after commit."""
 
 import logging
-from datetime import timedelta
 from uuid import UUID
 
 from celery import current_app
@@ -72,9 +71,13 @@ def wakeups_refuse(*, run_id: UUID) -> None:
     Wakeup.objects.filter(run_id=run_id, status=WakeupStatus.PENDING).update(status=WakeupStatus.REFUSED)
 
 
-def hint_run(*, run_id: UUID, delay: timedelta | None = None) -> None:
-    """After the commit, ask some worker to look at the run. A lost hint is sent again by the sweep."""
-    transaction.on_commit(lambda: _send(run_id, delay))
+def hint_run(*, run_id: UUID) -> None:
+    """After the commit, ask some worker to look at the run. A lost hint is sent again by the sweep.
+
+    Always at once: what is due later is in the database, and the sweep finds it then. A broker that holds a message for longer than
+    its own patience delivers it many times over.
+    """
+    transaction.on_commit(lambda: _send(run_id))
 
 
 def hints_begin() -> None:
@@ -86,10 +89,9 @@ def hints_begin() -> None:
         logger.warning("no broker yet: %s", error)
 
 
-def _send(run_id: UUID, delay: timedelta | None) -> None:
+def _send(run_id: UUID) -> None:
     reach("before_enqueue")
-    countdown = delay.total_seconds() if delay else None
     try:
-        current_app.send_task(LOOK_TASK, args=[str(run_id)], countdown=countdown, retry=False)
+        current_app.send_task(LOOK_TASK, args=[str(run_id)], retry=False)
     except (OperationalError, RedisError, OSError) as error:
         logger.warning("hint for run %s not queued, the sweep will: %s", run_id, error)

@@ -16,6 +16,7 @@ def main() -> None:
         lifespan="off",
         access_log=False,
         timeout_graceful_shutdown=3,
+        ws_per_message_deflate=False,  # a hint is shorter than what packing it would add, for each of its readers
     )
     uvicorn.Server(config).run(sockets=[listener])
 

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
+from urllib.parse import urlsplit, urlunsplit
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -55,10 +56,11 @@ def page(view: PageView[P]) -> Callable[Concatenate[HttpRequest, P], HttpRespons
     says of which tenant its page was is not taken in another one: the tenant may have been changed in another tab.
     """
 
-    @login_required
     @never_cache
     @wraps(view)
     def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        if not request.user.is_authenticated:
+            return redirect_to_login(_back_to(request))
         actor = _actor(request)
         if actor is None:
             return redirect(f"{reverse('tenant')}?{urlencode({'next': request.get_full_path()})}")
@@ -74,6 +76,17 @@ def page(view: PageView[P]) -> Callable[Concatenate[HttpRequest, P], HttpRespons
             raise Http404 from missing
 
     return cast("Callable[Concatenate[HttpRequest, P], HttpResponseBase]", guarded)
+
+
+def _back_to(request: HttpRequest) -> str:
+    """Where to go on after signing in. A form may have gone to an address that shows nothing: then to the page that it was on,
+    or to the overview where the browser names none of ours.
+    """
+    if request.method in ("GET", "HEAD"):
+        return request.get_full_path()
+    sent_from = urlsplit(request.headers.get("Referer", ""))
+    ours = sent_from.netloc == request.get_host()
+    return urlunsplit(("", "", sent_from.path, sent_from.query, "")) if ours else reverse("overview")
 
 
 def _actor(request: HttpRequest) -> Actor | None:

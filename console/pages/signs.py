@@ -158,7 +158,7 @@ LIVE: Mapping[str, Sign] = {
         "this page",
     ),
     "frozen": Sign("neutral", "freeze", "You asked that nothing moves; changes are counted and wait", "you"),
-    "ended": Sign("stop", "stop", "Your session has ended. What you typed stays on the page", "you: sign in again"),
+    "ended": Sign("stop", "stop", "Your session has ended. What you typed is kept", "you: sign in again"),
 }
 
 MACHINES: Mapping[str, Mapping[str, Sign]] = {

@@ -1,6 +1,7 @@
 """The hub of a web process: hears which run changed, tells the sockets of that tenant, and ends those it no longer may.
 
-Hearing is one LISTEN connection for the whole process. Losing it loses hints: every socket is then told to ask again.
+Hearing is one LISTEN connection for the whole process. Losing it loses hints: every socket is told so, and told to ask again
+once it is there anew.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ class Socket(Protocol):
         """Something about this run of the socket's tenant changed."""
 
     def ask_again(self) -> None:
-        """Hints may have been lost."""
+        """Hints may have been lost, or are being lost from now on: see `Hub.hears`."""
 
     def end(self, code: int) -> None:
         """Send nothing more, and close."""
@@ -88,12 +89,22 @@ class Hub:
                     await self._hand_on(connection)
             except (psycopg.Error, OSError) as error:
                 logger.warning("live hints are not heard, trying again: %s", error)
-            self.hears_since = None
+            if self.hears:
+                self.hears_since = None
+                self._all_ask_again()
             await asyncio.sleep(RETRY_SECONDS)
+
+    @property
+    def hears(self) -> bool:
+        """False while nothing that changes is heard."""
+        return self.hears_since is not None
 
     def _hears(self) -> None:
         self.hears_since = monotonic()
         self.last_change.clear()
+        self._all_ask_again()
+
+    def _all_ask_again(self) -> None:
         for socket in self._all():
             socket.ask_again()
 

@@ -1,12 +1,15 @@
 """The live socket. The browser names topics and gets hints; the content it fetches over HTTP, under all of HTTP's rules.
 
-From the browser: {"subscribe": [topic, …]}, which replaces the topics. Topics are `runs`, `inbox` and `run:ID`.
-To the browser: {"subscribed": […], "refused": […]} after each of those, {"kind", "id"?, "seq"} when a topic changed, and
-{"kind": "resync", "seq"} when hints may have been lost. `seq` counts on this connection (ruling 20).
+From the browser: {"subscribe": [topic, …]}, which replaces the topics. Topics are `runs`, `inbox` and `run:ID`. And
+{"probe": true}, to see that somebody answers; it costs no query.
+To the browser: {"subscribed": […], "refused": […]} or {"heard": seq, "hears": bool} after each of those, {"kind", "id"?, "seq"}
+when a topic changed, and {"kind": "resync", "seq", "hears"} when hints may have been lost, or are being lost while `hears` is
+false. `seq` counts on this connection (ruling 20); `heard` is the last one sent.
 """
 
 import asyncio
 import json
+from typing import Any
 from uuid import UUID
 
 from channels.db import database_sync_to_async
@@ -24,6 +27,7 @@ MAX_MESSAGE_BYTES = 16 * 1024
 MAX_TOPICS = 50
 LISTS = frozenset({"runs", "inbox"})
 RESYNC = "resync"
+PROBE = {"probe": True}
 
 
 class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
@@ -35,6 +39,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def connect(self) -> None:
         """Accept a member's session; refuse everybody else before the handshake ends."""
         self.topics: frozenset[str] = frozenset()
+        self.sequence = 0
         self.waiting: dict[str, None] = {}
         self.wake = asyncio.Event()
         self.closing: int | None = None
@@ -56,13 +61,21 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             self.sender.cancel()
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Replace the topics with those asked for that the person may see; a foreign run is refused like a missing one."""
-        asked = _asked_topics(text_data or "")
-        if asked is None:
+        """Answer a probe, or replace the topics."""
+        message = _read(text_data or "")
+        asked = _asked_topics(message)
+        if message == PROBE:
+            await self.send(text_data=json.dumps({"heard": self.sequence, "hears": hub().hears}))
+        elif asked is None:
             self.end(UNREADABLE)
-            return
+        else:
+            await self._subscribe(asked)
+
+    async def _subscribe(self, asked: frozenset[str]) -> None:
+        """Have those of the topics that the person may see; a foreign run is refused like a missing one."""
         granted = self.topics & asked
-        granted |= await database_sync_to_async(_granted)(self.actor, asked - granted)
+        if new := asked - granted:
+            granted |= await database_sync_to_async(_granted)(self.actor, new)
         if self.closing is not None:
             return
         added, self.topics = granted - self.topics, granted
@@ -101,7 +114,6 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     async def _send_waiting(self) -> None:
         """The only task that sends hints. It waits for this one reader; meanwhile topics gather, each once."""
-        sequence = 0
         try:
             while self.closing is None:
                 await self.wake.wait()
@@ -109,10 +121,9 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 while self.waiting and self.closing is None:
                     topic = next(iter(self.waiting))
                     del self.waiting[topic]
-                    kind, _, run_id = topic.partition(":")
-                    sequence += 1
-                    hint = {"kind": kind, "id": run_id, "seq": sequence} if run_id else {"kind": kind, "seq": sequence}
-                    await self.send(text_data=json.dumps(hint))
+                    number = self.sequence + 1
+                    await self.send(text_data=json.dumps(_said(topic) | {"seq": number}))
+                    self.sequence = number
             await self.close(self.closing)
         except OSError:
             return  # the other side is gone; disconnect() follows
@@ -123,12 +134,24 @@ def _topics_of(run_id: str) -> frozenset[str]:
     return LISTS | {f"run:{run_id}"}
 
 
-def _asked_topics(text: str) -> frozenset[str] | None:
-    """The topics that a message names, or None for a message that is not understood."""
+def _said(topic: str) -> dict[str, Any]:
+    """A topic as the browser reads it."""
+    kind, _, run_id = topic.partition(":")
+    if kind == RESYNC:
+        return {"kind": kind, "hears": hub().hears}
+    return {"kind": kind, "id": run_id} if run_id else {"kind": kind}
+
+
+def _read(text: str) -> Any:
+    """What a message says; None for one that can't be read."""
     try:
-        message = parse(text, max_bytes=MAX_MESSAGE_BYTES)
+        return parse(text, max_bytes=MAX_MESSAGE_BYTES)
     except NotCanonical:
         return None
+
+
+def _asked_topics(message: Any) -> frozenset[str] | None:
+    """The topics that a message names, or None for a message that is not understood."""
     topics = message.get("subscribe") if isinstance(message, dict) else None
     if not isinstance(topics, list) or len(topics) > MAX_TOPICS or not all(isinstance(one, str) for one in topics):
         return None

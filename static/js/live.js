@@ -1,82 +1,16 @@
-// One socket per page. It carries hints {kind, id, seq} and never content: each hint becomes a DOM event
+// Live panels. The line (line.js) carries hints {kind, id, seq} and never content: each hint becomes a DOM event
 // `live:<topic>`, and the panels that name the topic in hx-trigger ask for themselves again. A gap, a reconnect or
-// {"kind": "resync"} makes every panel ask. While the socket is down the panels ask every 5 s.
+// {"kind": "resync"} makes every panel ask, and so does every 5 s without a line.
 (() => {
-  const POLL = 5000;
   const SETTLE = 250; // at least this long between two events of one topic
-  const SESSION_ENDED = 4401;
-  const SIGNS = {
-    live: ["is-clear", "lamp", "Live"],
-    catching: ["is-caution", "catch", "Catching up"],
-    asking: ["is-caution", "clock", "Asking every 5 s"],
-    offline: ["is-stop", "stop", "Offline"],
-    frozen: ["is-neutral", "freeze", "Frozen by you"],
-    ended: ["is-stop", "stop", "Signed out"],
-  };
   const root = document.documentElement;
+  const line = window.signalboxLine;
   const settling = new Map();
-  let socket = null;
-  let seen = 0;
-  let delay = 500;
-  let downSince = null;
-  let offlineSince = null;
-  let ended = false;
-  let frozen = null;
-  let asking = 0;
-
-  // ── what the top bar says ──
-
-  function state() {
-    if (ended) return ["ended", "sign in again to go on"];
-    if (offlineSince) return ["offline", `since ${offlineSince}; the page shows what was known then`];
-    if (frozen !== null) return ["frozen", `${frozen} ${frozen === 1 ? "change waits" : "changes wait"}`];
-    if (downSince) return ["asking", `no live line since ${downSince}`];
-    if (asking || !socket || socket.readyState !== WebSocket.OPEN) return ["catching", ""];
-    return ["live", ""];
-  }
-
-  function show() {
-    const [key, note] = state();
-    const element = document.querySelector("[data-live-state]");
-    if (element && element.dataset.liveState + element.title !== key + note) {
-      const [lamp, icon, word] = SIGNS[key];
-      const use = element.querySelector("use");
-      use.setAttribute("href", `${use.getAttribute("href").split("#")[0]}#i-${icon}`);
-      element.className = `live ${lamp}`;
-      element.querySelector("[data-live-word]").textContent = word;
-      element.querySelector("[data-live-note]").textContent = note;
-      element.title = note;
-      const help = element.querySelector("[data-help]");
-      help.dataset.help = `live-${key}`;
-      help.hash = `live-${key}`;
-      element.dataset.liveState = key;
-    }
-    const blocked = ended || Boolean(offlineSince);
-    root.toggleAttribute("data-off", blocked);
-    const notice = document.querySelector("[data-off-notice]");
-    if (notice) {
-      notice.hidden = !blocked;
-      notice.querySelector("[data-off-why]").textContent = ended
-        ? "Your session has ended. Nothing you do here is sent."
-        : `Offline since ${offlineSince}. Nothing you do here is sent until the line is back.`;
-      notice.querySelector("[data-off-sign-in]").hidden = !ended;
-    }
-  }
-
-  const time = () => window.signalboxTimes.clock(new Date(window.signalboxTimes.now()));
-
-  function setOffline(off) {
-    if (off && !offlineSince) offlineSince = time();
-    if (!off) offlineSince = null;
-    show();
-  }
 
   // ── topics ──
 
-  function topics() {
-    const names = [...document.querySelectorAll("[data-live]")].flatMap((panel) => panel.dataset.live.split(" "));
-    return [...new Set(names.filter(Boolean))].sort();
-  }
+  const named = (panels) => [...panels].flatMap((panel) => panel.dataset.live.split(" ")).filter(Boolean);
+  const topics = () => [...new Set(named(document.querySelectorAll("[data-live]")))].sort();
 
   function announce(topic, hint) {
     document.body.dispatchEvent(new CustomEvent(`live:${topic.replace(":", "-")}`, { detail: hint || {} }));
@@ -84,9 +18,8 @@
 
   // The first hint of a topic goes out at once, what follows within SETTLE goes out once at its end.
   function hintTopic(topic, hint) {
-    if (frozen !== null) {
-      frozen += 1;
-      show();
+    if (line.isFrozen()) {
+      line.waits();
     } else if (settling.has(topic)) {
       settling.set(topic, hint);
     } else {
@@ -100,65 +33,20 @@
     }
   }
 
-  function askAll() {
-    if (frozen === null) topics().forEach((topic) => announce(topic));
-  }
-
-  // While the line is down every panel asks; else only one that draws what goes on right now, as it draws on.
-  function beat() {
-    if (downSince) askAll();
-    else if (frozen === null) {
-      const drawing = [...document.querySelectorAll("[data-beat]")].flatMap((panel) => panel.dataset.live.split(" "));
-      drawing.forEach((topic) => announce(topic));
-    }
-  }
-
+  let subscribed = "";
   function subscribe() {
-    if (socket && socket.readyState === WebSocket.OPEN) {
-      socket.send(JSON.stringify({ subscribe: topics(), since: seen }));
-    }
+    const now = topics();
+    if (subscribed === (subscribed = now.join(" "))) return;
+    line.send({ subscribe: now });
   }
 
-  // ── the socket ──
-
-  function receive(event) {
-    const hint = JSON.parse(event.data);
-    if (hint.kind === "resync" || (hint.seq && seen && hint.seq !== seen + 1)) askAll();
-    else if (hint.kind) hintTopic(hint.id ? `${hint.kind}:${hint.id}` : hint.kind, hint);
-    if (hint.seq) seen = hint.seq;
-    show();
-  }
-
-  function opened() {
-    const reconnected = downSince !== null;
-    downSince = null;
-    offlineSince = null;
-    delay = 500;
-    seen = 0; // sequences count per connection
-    subscribe();
-    if (reconnected) askAll();
-    show();
-  }
-
-  function closed(event) {
-    socket = null;
-    if (event.code === SESSION_ENDED) {
-      ended = true;
-    } else {
-      downSince = downSince || time();
-      setTimeout(connect, delay + Math.random() * 250);
-      delay = Math.min(delay * 2, 15000);
-    }
-    show();
-  }
-
-  function connect() {
-    if (ended || socket) return;
-    socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/live/`);
-    socket.addEventListener("open", opened);
-    socket.addEventListener("message", receive);
-    socket.addEventListener("close", closed);
-  }
+  document.addEventListener("line:hint", ({ detail: hint }) => hintTopic(hint.id ? `${hint.kind}:${hint.id}` : hint.kind, hint));
+  document.addEventListener("line:ask", () => topics().forEach((topic) => announce(topic)));
+  document.addEventListener("line:open", () => { subscribed = null; subscribe(); });
+  // Only a panel that draws what goes on right now asks without a hint, as it draws on.
+  document.addEventListener("line:beat", () => {
+    if (!line.isFrozen()) named(document.querySelectorAll("[data-beat]")).forEach((topic) => announce(topic));
+  });
 
   // ── panels ──
 
@@ -168,14 +56,8 @@
   document.addEventListener("htmx:configRequest", (event) => {
     if (event.detail.elt.hasAttribute("data-here")) event.detail.path = location.pathname + location.search;
   });
-  document.addEventListener("htmx:beforeRequest", (event) => { if (isPanel(event)) asking += 1; });
-  document.addEventListener("htmx:afterRequest", (event) => {
-    if (!isPanel(event)) return;
-    asking = Math.max(0, asking - 1);
-    if (event.detail.xhr.status) setOffline(false);
-    show();
-  });
-  document.addEventListener("htmx:sendError", () => setOffline(true));
+  document.addEventListener("htmx:beforeRequest", (event) => { if (isPanel(event)) line.asks(); });
+  document.addEventListener("htmx:afterRequest", (event) => { if (isPanel(event)) line.isAnswered(event.detail.xhr.status); });
   // What a reader has opened stays open when its panel is drawn anew.
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => name !== "open" || element.tagName !== "DETAILS";
   // What a panel asked for before the address changed is not what it has to show now.
@@ -191,8 +73,7 @@
     const path = new URL(event.detail.xhr.responseURL || location.href, location.href).pathname;
     if (path !== root.dataset.signIn || location.pathname === path) return;
     event.detail.shouldSwap = false;
-    ended = true;
-    show();
+    line.end();
   });
   document.addEventListener("htmx:afterSettle", () => {
     subscribe();
@@ -211,26 +92,8 @@
   document.addEventListener("DOMContentLoaded", tellState);
   document.addEventListener("htmx:afterSettle", tellState);
 
-  // ── the hand on the page ──
-
-  document.addEventListener("submit", (event) => {
-    if (root.hasAttribute("data-off") && event.target.method === "post") event.preventDefault();
-  }, true);
   // A panel marked data-frozen shows what was; it asks for nothing until it follows again.
-  function thaw() {
-    const held = Boolean(document.querySelector("[data-frozen]"));
-    if (held !== (frozen !== null)) frozen = held ? 0 : null;
-    show();
-  }
+  const thaw = () => line.freeze(Boolean(document.querySelector("[data-frozen]")));
   document.addEventListener("htmx:afterSwap", thaw);
-  window.addEventListener("offline", () => setOffline(true));
-  window.addEventListener("online", () => { askAll(); connect(); });
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) connect(); });
-  document.addEventListener("DOMContentLoaded", () => {
-    if (!document.querySelector("[data-live-state]")) return;
-    thaw();
-    connect();
-    show();
-    setInterval(() => { if (!ended && !document.hidden) beat(); }, POLL);
-  });
+  document.addEventListener("DOMContentLoaded", thaw);
 })();

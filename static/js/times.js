@@ -25,9 +25,10 @@
 
   const timeOfDay = (at) => `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 
-  function clock(at) {
-    const time = timeOfDay(at);
+  // A moment on the other side of a change of the hour names its own zone: the one in the top bar is that of now.
+  function clock(at, part = "") {
     const today = new Date(now());
+    const time = timeOfDay(at) + part + (at.getTimezoneOffset() === today.getTimezoneOffset() ? "" : ` ${zone(at)}`);
     if (at.toDateString() === today.toDateString()) return time;
     const form = { day: "numeric", month: "short", ...(at.getFullYear() !== today.getFullYear() && { year: "numeric" }) };
     return `${at.toLocaleDateString("en-GB", form)} ${time}`;
@@ -37,7 +38,7 @@
     const at = new Date(element.dateTime || element.dataset.at);
     if (element.dataset.time === "tick") return timeOfDay(at);
     if (element.dataset.time === "hour") return `${two(at.getHours())}:${two(at.getMinutes())}`;
-    if (element.dataset.time === "exact") return `${clock(at)}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+    if (element.dataset.time === "exact") return clock(at, `.${String(at.getMilliseconds()).padStart(3, "0")}`);
     if (element.dataset.time === "age") return span(now() - at.getTime());
     if (element.dataset.time === "left") return span(at.getTime() - now());
     return clock(at);

@@ -287,9 +287,22 @@ def test_a_lost_listener_makes_every_tab_ask_again(site: Site) -> None:
             "WHERE datname = current_database() AND query = 'LISTEN signalbox'"
         )
         assert cursor.fetchall() == [(True,)]
-    assert [tab.receive()["kind"] for tab in tabs] == ["resync", "resync"]
+    for hears in (False, True):
+        for tab in tabs:
+            said = tab.receive()
+            assert (said["kind"], said["hears"]) == ("resync", hears)
     notify(run)
     assert [tab.topic() for tab in tabs] == ["runs", "runs"]
+
+
+def test_a_probe_is_answered_with_what_was_sent_last_and_whether_the_server_hears(site: Site) -> None:
+    run = site.run()
+    tab = site.open()
+    tab.subscribe("runs")
+    notify(run)
+    assert tab.topic() == "runs"
+    tab.socket.send('{"probe": true}')
+    assert tab.receive() == {"heard": tab.sequence, "hears": True}
 
 
 def test_hints_that_cannot_be_read_do_no_harm(site: Site) -> None:

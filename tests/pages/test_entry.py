@@ -45,6 +45,19 @@ def test_every_page_needs_a_sign_in(db: None, path: str) -> None:
     assert Client().get(path)["Location"] == f"/sign-in/?next={path}"
 
 
+@pytest.mark.parametrize(
+    ("sent_from", "back"),
+    [
+        ("http://testserver/waits/x/?from=inbox", "/waits/x/%3Ffrom%3Dinbox"),
+        ("http://elsewhere.example/waits/x/", "/"),
+        ("", "/"),
+    ],
+)
+def test_a_form_without_a_session_leads_back_to_the_page_that_it_was_on(db: None, sent_from: str, back: str) -> None:
+    headers = {"Referer": sent_from} if sent_from else {}
+    assert Client().post("/runs/new/", headers=headers)["Location"] == f"/sign-in/?next={back}"
+
+
 def test_signing_in_and_out(db: None) -> None:
     User.objects.create_user("mo.okafor", password="a long enough word")
     client = Client()

@@ -3,7 +3,8 @@
 import json
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.conf import settings
@@ -154,6 +155,47 @@ def test_times_read_in_the_readers_zone(page: Page, stack: Stack, tenant: Tenant
     at = shown.get_attribute("datetime") or ""
     expected = page.evaluate("(at) => new Date(at).toTimeString().slice(0, 8)", at)
     assert expected in shown.inner_text()
+
+
+ZONES = ("Pacific/Pago_Pago", "America/New_York", "UTC", "Europe/Berlin", "Asia/Kathmandu", "Pacific/Kiritimati")
+
+
+def test_b77_every_moment_is_in_one_labelled_zone_and_exact_on_hover(page: Page, stack: Stack, tenant: Tenant) -> None:
+    """From UTC−11 to UTC+14, at the edge of a day, in both seasons: what is of the other one names its own zone."""
+    year = timezone.now().year - 1
+    told = [story.waiting(tenant, datetime(year, month, 15, 23, 59, 30, tzinfo=UTC))[0] for month in (1, 7)]
+    browser = page.context.browser
+    assert browser is not None
+    for zone in ZONES:
+        context = browser.new_context(timezone_id=zone, storage_state=page.context.storage_state())
+        away = context.new_page()
+        for one in told:
+            opened(away, stack, f"runs/{one.run.id}/")
+            now = datetime.now(tz=ZoneInfo(zone))
+            assert away.locator("[data-clock] span").inner_text() == label(now)
+            shown = away.locator('time[data-time="clock"], time[data-time="exact"]').evaluate_all(
+                "all => all.map(one => [one.dateTime, one.title, one.dataset.time, one.textContent])"
+            )
+            assert shown
+            for at, title, how, text in shown:
+                assert (title, text) == (at, in_zone(datetime.fromisoformat(at).astimezone(ZoneInfo(zone)), now, how))
+        context.close()
+
+
+def label(at: datetime) -> str:
+    """The zone as the top bar has it."""
+    minutes = int((at.utcoffset() or timedelta()).total_seconds()) // 60
+    if not minutes:
+        return "UTC"
+    hours, rest = divmod(abs(minutes), 60)
+    return f"UTC{'−' if minutes < 0 else '+'}{hours}" + (f":{rest:02d}" if rest else "")
+
+
+def in_zone(at: datetime, now: datetime, how: str) -> str:
+    """A moment of another year as the page says it."""
+    elsewhere = "" if at.utcoffset() == now.utcoffset() else f" {label(at)}"
+    part = f".{at.microsecond // 1000:03d}" if how == "exact" else ""
+    return f"{at.day} {at:%b} {at.year} {at:%H:%M:%S}{part}{elsewhere}"
 
 
 def test_a_lost_server_is_said_and_switches_forms_off(page: Page, stack: Stack, tenant: Tenant) -> None:

@@ -82,6 +82,26 @@ def test_pages_by_keyset_lose_and_repeat_nothing(mo: Member, monkeypatch: pytest
     assert seen == expected
 
 
+@pytest.mark.parametrize("count", [65, pytest.param(500, marks=pytest.mark.matrix)])
+def test_b76_runs_of_one_instant_are_each_listed_once_while_others_come_in(
+    mo: Member, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(Asked.page, "__defaults__", (20,))
+    at = timezone.now()
+    expected = {str(Story(mo.tenant, at, f"Same {n}").run.id) for n in range(count)}
+    seen: list[str] = []
+    url: str | None = "/runs/"
+    while url is not None:
+        html = mo.get(url)
+        seen += rows(html)
+        for later in (timedelta(0), timedelta(seconds=1)):
+            Story(mo.tenant, at + later, "Came in")
+        older = re.search(r'href="(\?[^"]+)" rel="next"', html)
+        url = "/runs/" + older[1].replace("&amp;", "&") if older else None
+    assert len(seen) == len(set(seen))
+    assert expected <= set(seen)
+
+
 def test_a_broken_place_is_said(mo: Member) -> None:
     some(mo, 1)
     for bad in ("x", "2026-01-01_y", "\0"):

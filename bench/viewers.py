@@ -1,0 +1,260 @@
+"""`make bench-viewers`: what a change costs one web process with many viewers, and how soon it is on a screen.
+
+A real web server on a server of its own; the viewers are sockets of this process, which are told of a run and read nothing
+else. The last part needs a Chromium, and is left out without one.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import socket
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.server import Server, running_server
+from bench.tables import line, title
+
+TARGET_MS, SCREEN_MS = 100.0, 1_000.0
+EVENTS, APART_SECONDS, IDLE_SECONDS, CHANGES = 50, 0.25, 10.0, 40
+PROBE_SECONDS = 1.5  # as static/js/line.js asks
+USER, PASSWORD = "viewer", "a-long-enough-word"  # of a database that is gone with the benchmark
+
+
+@dataclass(frozen=True)
+class House:
+    """A web server with one tenant, one person and one run. `cookie` is the person's session."""
+
+    server: Server
+    url: str
+    web: int
+    cookie: str
+    tenant: Any
+    run: Any
+
+    def statements(self) -> int:
+        """What the web server has asked of the database so far, its own session checks included."""
+        return self.server.counts("viewers").statements
+
+    def cpu_ms(self) -> float:
+        """Processor time of the web process so far, in milliseconds."""
+        fields = Path(f"/proc/{self.web}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def house() -> Iterator[House]:
+    """Everything started; stopped at the end."""
+    with running_server() as server:
+        url = server.fresh("viewers")
+        os.environ.update(
+            DJANGO_SETTINGS_MODULE="console.settings",
+            SIGNALBOX_DATABASE_URL=url,
+            SIGNALBOX_BROKER_URL="memory://",
+            SIGNALBOX_VAR_DIR=str(server.folder),
+            SIGNALBOX_DB_POOL="true",
+            SIGNALBOX_LOG_LEVEL="WARNING",
+        )
+        import django
+
+        django.setup()
+        from django.core.management import call_command
+
+        call_command("migrate", interactive=False, verbosity=0)
+        with _web(server.folder) as (address, pid):
+            tenant, run, cookie = _furnish()
+            yield House(server, address, pid, cookie, tenant, run)
+
+
+@contextmanager
+def _web(folder: Path) -> Iterator[tuple[str, int]]:
+    from console.local import programs
+    from console.local.children import Child
+    from console.local.readiness import page_answers
+
+    with socket.create_server(("127.0.0.1", 0), backlog=2_000) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        web = Child(programs.web(listener.fileno(), os.environ), folder / "web.log")
+        web.start()
+    try:
+        while not page_answers(f"{address}healthz"):
+            if web.has_ended():
+                raise RuntimeError(f"the web server ended:\n{web.last_lines()}")
+            time.sleep(0.1)
+        yield address, web.pid
+    finally:
+        web.send(web.program.stop_signal)
+        web.collect()
+
+
+def _furnish() -> tuple[Any, Any, str]:
+    from django.test import Client
+
+    from accounts.services import member_set, tenant_create
+    from accounts.states import Role
+    from runs.models import Run
+    from runtime.services import StartRequest, Upload, run_start
+
+    tenant = tenant_create(slug="viewers", name="Viewers")
+    member = member_set(
+        tenant=tenant, username=USER, password=PASSWORD, roles=frozenset({Role.OPERATOR, Role.APPROVER})
+    )
+    header = "date,fund,company,ticker,shares,market value($),weight(%)\n"
+    sheet = (header + "2026-06-30,ALDR,NORTHWIND GRID CO,NWGC,100,6000,100.0\n").encode()
+    wanted = StartRequest("fund_comparison", {"a": Upload("a.csv", sheet), "b": Upload("b.csv", sheet)})
+    run_start(actor=_actor(), wanted=wanted)
+    browser = Client()
+    browser.force_login(member.user)
+    return tenant, Run.objects.get(), browser.cookies["sessionid"].value
+
+
+def _actor() -> Any:
+    from accounts.selectors import actor_named
+
+    return actor_named(username=USER, door="page")
+
+
+def change(run: Any, number: int) -> float:
+    """Pause or resume the run; when its commit was through, by this machine's clock."""
+    from runtime.services import run_pause, run_resume
+
+    act = run_resume if number % 2 else run_pause
+    act(actor=_actor(), run_id=run.id, reason="a change")
+    return time.time()
+
+
+# ── viewers ──
+
+
+async def viewers(home: House, count: int) -> None:
+    """Print latencies and costs with so many viewers of one run."""
+    from websockets.asyncio.client import connect
+    from websockets.typing import Origin
+
+    async with AsyncExitStack() as opened:
+        tabs = []
+        for _ in range(count):
+            line_to = connect(
+                home.url.replace("http", "ws", 1) + "ws/live/",
+                additional_headers={"Cookie": f"sessionid={home.cookie}"},
+                origin=Origin(home.url.rstrip("/")),
+                proxy=None,
+                compression=None,
+                open_timeout=60,
+                ping_interval=None,
+            )
+            tab = await opened.enter_async_context(line_to)
+            await tab.send(json.dumps({"subscribe": [f"run:{home.run.id}"]}))
+            while "subscribed" not in json.loads(await tab.recv()):
+                pass
+            tabs.append(tab)
+        await _silence(tabs)
+        await _fan_out(home, tabs)
+        await _idle(home, tabs)
+
+
+async def _silence(tabs: Sequence[Any]) -> None:
+    """Read what a young hub still says to everybody."""
+
+    async def drain(tab: Any) -> None:
+        try:
+            while True:
+                await asyncio.wait_for(tab.recv(), 1.0)
+        except TimeoutError:
+            return
+
+    await asyncio.gather(*(drain(tab) for tab in tabs))
+
+
+async def _fan_out(home: House, tabs: Sequence[Any]) -> None:
+    lasts, firsts = [], []
+    before, worked, began = home.statements(), home.cpu_ms(), time.monotonic()
+    for number in range(EVENTS):
+        heard = [asyncio.create_task(tab.recv()) for tab in tabs]
+        committed = await asyncio.to_thread(change, home.run, number)
+        await asyncio.wait(heard, return_when=asyncio.FIRST_COMPLETED)
+        firsts.append((time.time() - committed) * 1000)
+        await asyncio.wait(heard)
+        lasts.append((time.time() - committed) * 1000)
+        await asyncio.sleep(APART_SECONDS)
+    spent, cpu, seconds = home.statements() - before, home.cpu_ms() - worked, time.monotonic() - began
+    line(f"{len(tabs)} viewers, first", _times(firsts))
+    line(f"{len(tabs)} viewers, last", _times(lasts), f"target p95 {TARGET_MS:.0f} ms")
+    line("", f"{cpu / EVENTS:.1f} ms CPU an event", f"{spent} statements here and there in {seconds:.0f} s")
+
+
+async def _idle(home: House, tabs: Sequence[Any]) -> None:
+    """Tabs in view that hear nothing: each probes as line.js does."""
+    before, worked, began = home.statements(), home.cpu_ms(), time.monotonic()
+
+    async def look(tab: Any) -> None:
+        while time.monotonic() - began < IDLE_SECONDS:
+            await tab.send('{"probe": true}')
+            await tab.recv()
+            await asyncio.sleep(PROBE_SECONDS)
+
+    await asyncio.gather(*(look(tab) for tab in tabs))
+    seconds = time.monotonic() - began
+    asked, busy = (home.statements() - before) / seconds, (home.cpu_ms() - worked) / seconds / 10
+    line(f"{len(tabs)} idle in view", f"{asked:.1f} statements a second", f"{busy:.1f} % of a core")
+
+
+# ── a screen ──
+
+
+def screen(home: House) -> None:
+    """Print how soon a change is on the screen of one browser."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        path = shutil.which("chromium") or playwright.chromium.executable_path
+        if not Path(path).exists():
+            line("no Chromium here")
+            return
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.context.add_cookies([{"name": "sessionid", "value": home.cookie, "url": home.url}])
+        page.goto(f"{home.url}runs/{home.run.id}/")
+        page.wait_for_selector('[data-live-state="live"]')
+        took = [_shown(page, home.run, number) for number in range(CHANGES)]
+        line("commit to screen", _times(took), f"target p95 {SCREEN_MS:.0f} ms")
+        browser.close()
+
+
+def _shown(page: Any, run: Any, number: int) -> float:
+    word = "QUEUED" if number % 2 else "HELD"
+    page.evaluate(
+        """word => { window.shown = new Promise(tell => new MutationObserver(() => {
+            if (document.querySelector(".head .chip").textContent.includes(word)) requestAnimationFrame(() => tell(Date.now()));
+        }).observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true })); }""",
+        word,
+    )
+    committed = change(run, number)
+    return float(page.evaluate("() => window.shown")) - committed * 1000
+
+
+def _times(milliseconds: Sequence[float]) -> str:
+    p95 = statistics.quantiles(milliseconds, n=20, method="inclusive")[18]
+    return f"p50 {statistics.median(milliseconds):6.1f}  p95 {p95:6.1f} ms"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--viewers", type=int, nargs="+", default=[10, 1_000])
+    wanted = parser.parse_args()
+    with house() as home:
+        title("From the commit of a change to whoever looks at its run, all in one web process (P10)")
+        for count in wanted.viewers:
+            asyncio.run(viewers(home, count))
+        os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # Playwright's loop stays in this thread
+        screen(home)
+
+
+if __name__ == "__main__":
+    main()
