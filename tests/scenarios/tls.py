@@ -1,6 +1,8 @@
 """A server that speaks TLS before the database: the client's half of every session is real."""
 
+import select
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -38,34 +40,32 @@ class TlsFront:
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        with suppress(ConnectionError):
+        with client, suppress(ConnectionError):
             if client.recv(8) != WANTS_TLS:
                 self.broken.append("a client that wants no TLS")
-                client.close()
                 return
             client.sendall(b"S")
             try:
-                secured = self._context.wrap_socket(client, server_side=True)
-            except OSError as error:
-                self.broken.append(str(error))
-                return
-            self.sessions += 1
-            server = socket.socket(socket.AF_UNIX)
-            server.connect(self._database)
-            threading.Thread(target=self._pump, args=(server, secured), daemon=True).start()
-            self._pump(secured, server)
+                with self._context.wrap_socket(client, server_side=True) as secured:
+                    self.sessions += 1
+                    self._carry(secured)
+            except ssl.SSLError as error:
+                # What two processes on one session would cause: a record that can't be deciphered. Killed ones say no goodbye.
+                if "EOF" not in str(error):
+                    self.broken.append(str(error))
 
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
-        """Until one side ends. A record that can't be deciphered is what two processes on one session would cause."""
-        try:
-            while chunk := source.recv(1 << 16):
-                target.sendall(chunk)
-        except OSError as error:
-            if "MAC" in str(error).upper() or "DECRYPT" in str(error).upper():
-                self.broken.append(str(error))
-        for end in (source, target):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+    def _carry(self, secured: ssl.SSLSocket) -> None:
+        """To the database and back, until one side ends. In one thread: a TLS session is not for two."""
+        with socket.socket(socket.AF_UNIX) as server:
+            server.connect(self._database)
+            others: dict[socket.socket, socket.socket] = {secured: server, server: secured}
+            while True:
+                ready = [secured] if secured.pending() else select.select(list(others), [], [])[0]
+                for source in ready:
+                    chunk = source.recv(1 << 16)
+                    if not chunk:
+                        return
+                    others[source].sendall(chunk)
 
 
 @contextmanager
