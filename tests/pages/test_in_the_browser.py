@@ -192,10 +192,12 @@ def label(at: datetime) -> str:
 
 
 def in_zone(at: datetime, now: datetime, how: str) -> str:
-    """A moment of another year as the page says it."""
+    """A moment as the page says it: with its day unless that is today, with its year unless that is this one."""
     elsewhere = "" if at.utcoffset() == now.utcoffset() else f" {label(at)}"
     part = f".{at.microsecond // 1000:03d}" if how == "exact" else ""
-    return f"{at.day} {at:%b} {at.year} {at:%H:%M:%S}{part}{elsewhere}"
+    year = "" if at.year == now.year else f"{at.year} "
+    day = "" if at.date() == now.date() else f"{at.day} {at:%b} {year}"
+    return f"{day}{at:%H:%M:%S}{part}{elsewhere}"
 
 
 def test_a_lost_server_is_said_and_switches_forms_off(page: Page, stack: Stack, tenant: Tenant) -> None:
