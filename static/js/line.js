@@ -28,6 +28,7 @@
   const since = { down: null, silent: null, deaf: null, failing: null, offline: null, slept: null };
   let socket = null;
   let seen = 0;
+  let answers = false; // the server has said something on this socket
   let delay = 500;
   let retry = null;
   let ended = false;
@@ -54,7 +55,7 @@
     if (since.failing) return ["asking", `the server can’t read what is new since ${since.failing}`];
     if (since.down || since.silent) return ["asking", `no live line since ${since.down || since.silent}`];
     if (since.deaf) return ["asking", `the server hears nothing new since ${since.deaf}`];
-    if (asking || !isOpen()) return ["catching", ""];
+    if (asking || !isOpen() || !answers) return ["catching", ""];
     return ["live", ""];
   }
 
@@ -132,6 +133,7 @@
     heardAt = Date.now();
     probedAt = null;
     since.silent = null;
+    answers = true;
     if ("heard" in said || "subscribed" in said) proved = true;
     if ("hears" in said) mark("deaf", !said.hears);
     const missed = said.seq ? said.seq !== seen + 1 : said.heard > seen;
@@ -150,6 +152,7 @@
     probedAt = heardAt; // it answers what is subscribed to
     delay = 500;
     seen = 0; // sequences count per connection
+    answers = false;
     emit("line:open");
     if (again) ask();
     show();
