@@ -63,7 +63,7 @@ def hint(run: Run) -> None:
 def opened(page: Page, stack: Stack, path: str) -> None:
     """Open a page and wait until its line is live."""
     page.goto(stack.url + path)
-    expect(page.locator("[data-live-state]")).to_have_attribute("data-live-state", "live")
+    expect(page.locator("[data-live-state]")).to_have_attribute("data-live-state", "live", timeout=30_000)
 
 
 def test_a_list_stays_put_until_it_is_asked(page: Page, stack: Stack, tenant: Tenant) -> None:
