@@ -87,7 +87,7 @@ RULINGS: dict[int, Ruling] = {
         "A verdict, a release and a raised cap are never lost beside a worker that parks the run.",
         ("engine/test_reconcile_races.py::test_without_another_look_the_verdict_would_be_lost",),
         (
-            "engine/test_reconcile.py::test_a_verdict_that_comes_before_the_run_is_parked_is_not_lost",
+            "engine/test_reconcile_races.py::test_a_verdict_that_comes_before_the_run_is_parked_is_not_lost",
             "engine/test_goal.py::test_a_release_that_comes_before_the_run_is_held_is_not_lost",
             "engine/test_caps.py::test_a_cap_that_is_raised_while_the_worker_parks_the_run_is_not_lost",
         ),
