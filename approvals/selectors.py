@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from accounts.errors import NotFound
 from accounts.models import ClockTimestamp
@@ -341,6 +341,12 @@ def grants_for(call: ToolCall, *, agent: str) -> list[Grant]:
     """The grants that stand now for the tool of a call, as that tool is defined."""
     wanted = {"tenant": call.tenant_id, "agent": agent, "tool": call.tool, "tool_hash": call.tool_hash}
     return stored_rows(Grant, GRANTS_FOR, wanted)
+
+
+def grants_standing(tenant_id: UUID) -> list[Grant]:
+    """All grants of a tenant that stand now, in the order in which they are used."""
+    unused = Grant.objects.filter(tenant_id=tenant_id, revoked_at=None, uses__lt=F("max_uses"))
+    return list(unused.filter(expires_at__gt=ClockTimestamp()).order_by("expires_at", "id"))
 
 
 def grant_used(*, call_id: UUID) -> Grant | None:

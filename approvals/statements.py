@@ -3,7 +3,7 @@
 from accounts.statements import columns, gathered, joined
 from approvals.models import Decision, Vote, Wait
 from checkpoints.models import Checkpoint
-from checkpoints.statements import COMMITTED_MEANWHILE
+from checkpoints.statements import COMMITTED, COMMITTED_MEANWHILE
 from receipts.models import ToolCall
 
 POLICY = """
@@ -66,9 +66,6 @@ POLICY_NUMBER = "SELECT number FROM approvals_policyhead WHERE tenant_id = %(ten
 NOW_AND_POLICY = """
 SELECT clock_timestamp(), coalesce((SELECT number FROM approvals_policyhead WHERE tenant_id = %(tenant)s), 0)"""
 
-# The same with what a tenant lets its people do.
-WAIT_FOUND = f"{NOW_AND_POLICY}, self_approval FROM accounts_tenant WHERE id = %(tenant)s"
-
 # Whether two people have to say the same of a call's outcome: by its tenant, or by the last ruling on it.
 TWO_TO_SAY = """
 SELECT t.two_for_verdicts OR coalesce((
@@ -125,6 +122,21 @@ WAIT_LOCK = gathered(
     _STANDING_VOTES,
     _ITS_TENANT,
     of=("committed", "governing", "locked_wait", "its_call", "its_revision", "standing_votes", "its_tenant"),
+)
+
+# The same for a page, which locks nothing.
+_FOUND_REVISION = f"""
+its_revision AS (
+    SELECT {columns(Checkpoint, "k")} FROM checkpoints_checkpoint k
+    WHERE k.run_id = %(run)s AND k.revision = %(revision)s)"""
+_FOUND_TENANT = f"""
+its_tenant AS (SELECT t.self_approval, now.* FROM accounts_tenant t, ({NOW_AND_POLICY}) now WHERE t.id = %(tenant)s)"""
+WAIT_FOUND = gathered(
+    COMMITTED,
+    _FOUND_REVISION,
+    _STANDING_VOTES,
+    _FOUND_TENANT,
+    of=("committed", "its_revision", "standing_votes", "its_tenant"),
 )
 
 _VOTED = """

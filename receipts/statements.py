@@ -173,8 +173,6 @@ unanswered AS (
 OPEN_TURN = """
 run_id = %(run)s AND status IN ('DISPATCHED', 'UNCERTAIN', 'RETRY_WAIT') ORDER BY turn_no DESC LIMIT 1"""
 
-AUTHORED = "run_id = %(run)s AND proposed_by = 'HUMAN' ORDER BY ordinal"
-
 # The calls of a barrier that have not been sent and are not closed.
 UNSENT = f"""
 unsent AS (

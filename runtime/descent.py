@@ -5,17 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from checkpoints.envelope import Snapshot
-from checkpoints.selectors import checkpoint_of, load_snapshot
-from receipts.selectors import (
-    calls_in_lineage,
-    calls_of,
-    claimed_calls,
-    closing_words,
-    reads_done,
-    stand_ins_of,
-    turn_proposals,
-    turns_after,
-)
+from checkpoints.selectors import load_snapshot
+from receipts.selectors import calls_behind, calls_in_turn, closing_words, turn_proposals, turns_after
 from receipts.states import CallStatus, Disposition, EffectClass, holds_intent
 from runs.selectors import child_of_lineage
 from runs.states import ENDED_RUN
@@ -33,25 +24,24 @@ class Taken:
     turn_no: int
 
 
-def taken_from(source: Any, revision: int) -> Taken:
-    """Read a revision of a run for a run that begins there. Raises Unreadable.
+def taken_from(saved: Any) -> Taken:
+    """Read a stored revision for a run that begins there. Raises Unreadable.
 
     The turn in hand is left out where the revision holds no answer to all of it, or where it ends the work: the new run
     asks for that turn again. Results that are stored by then stay readable either way.
     """
-    snapshot = load_snapshot(checkpoint_of(run_id=source.id, revision=revision))
-    return Taken(snapshot, snapshot.turn_no - int(_turn_is_open(source, snapshot)))
+    snapshot = load_snapshot(saved)
+    return Taken(snapshot, snapshot.turn_no - int(_turn_is_open(snapshot)))
 
 
-def _turn_is_open(source: Any, snapshot: Snapshot) -> bool:
-    proposals = turn_proposals(run_id=source.id, turn_no=snapshot.turn_no)
+def _turn_is_open(snapshot: Snapshot) -> bool:
+    proposals = turn_proposals(run_id=snapshot.run, turn_no=snapshot.turn_no)
     if proposals is None:
         return False
     if not proposals or any(proposal.disposition == Disposition.FINISH for proposal in proposals):
         return True
     known = {ref.call for ref in snapshot.results}
-    waiting = calls_of(ids=[id for id in snapshot.barrier if id not in known])
-    instead = stand_ins_of(ids=list(waiting))
+    waiting, instead = calls_in_turn(ids=[id for id in snapshot.barrier if id not in known])
     return any(not _is_told(instead.get(id, call)) for id, call in waiting.items())
 
 
@@ -82,25 +72,23 @@ class Preview:
     turns: int
 
 
-def preview(source: Any, revision: int) -> Preview:
-    """Look ahead from a revision of a run. Writes nothing. Raises Unreadable."""
-    taken = taken_from(source, revision)
+def preview(saved: Any) -> Preview:
+    """Look ahead from a stored revision, which comes with its run. Writes nothing. Raises Unreadable."""
+    taken = taken_from(saved)
     ids = [ref.call for ref in taken.snapshot.results]
-    kept = calls_in_lineage(ids=ids, lineage_id=source.lineage_id)
-    others = [
-        call for call in claimed_calls(tenant_id=source.tenant_id, lineage_id=source.lineage_id) if call.id not in kept
-    ]
+    kept, claimed, reads = calls_behind(saved.run, ids=ids)
+    others = [call for call in claimed if call.id not in kept]
     holding = [call for call in others if holds_intent(call.status, call.blocking)]
     reused = [call for call in others if call.status == CallStatus.SUCCEEDED]
     return Preview(
-        revision=revision,
+        revision=saved.revision,
         turn_no=taken.turn_no,
         kept=tuple(kept[id] for id in ids if id in kept),
         reused=tuple(reused),
         holding=tuple(holding),
         refused=tuple(call for call in others if call not in holding and call not in reused),
-        repeated=tuple(call for call in reads_done(source.id) if call.id not in kept),
-        turns=turns_after(run_id=source.id, turn_no=taken.turn_no),
+        repeated=tuple(call for call in reads if call.id not in kept),
+        turns=turns_after(run_id=saved.run_id, turn_no=taken.turn_no),
     )
 
 

@@ -13,10 +13,10 @@ from uuid import UUID
 from accounts.states import Actor
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import has_head, lapses_of, load_head, saves_of, unknown_saves
-from receipts.selectors import Ledger, ledger_of, lost_workers, unanswered_attempts
+from receipts.selectors import Ledger, ledger_of
 from receipts.states import CallStatus, EffectClass, ModelCallStatus, PublicationStatus
 from runs.leases import lease_held
-from runs.selectors import access_run, refusals_of, run_input_digests
+from runs.selectors import access_run, refusals_of
 from runs.states import NextAct, next_acts
 
 
@@ -94,7 +94,8 @@ class Recovery:
 def run_recovery(*, actor: Actor, run_id: UUID) -> Recovery:
     """What stands of a run, live or ended. Needs the permission to read. Raises NotFound."""
     run = access_run(actor=actor, id=run_id)
-    lines = standing_of(run)
+    ledger = ledger_of(run_id)
+    lines = tuple(_lines(run, ledger))
     lease = run.lease
     return Recovery(
         run=run,
@@ -103,12 +104,12 @@ def run_recovery(*, actor: Actor, run_id: UUID) -> Recovery:
             fence=lease.fence,
             held=bool(lease.owner) and lease_held(lease),
             committed=sum(line.standing == Standing.REUSABLE for line in lines),
-            unconfirmed=unanswered_attempts(run_id),
+            unconfirmed=len(ledger.unanswered),
         ),
         point=_point(run),
         lines=lines,
         acts=next_acts(run.status, run.hold_reason),
-        lost=lost_workers(run_id=run_id),
+        lost=ledger.lost,
         refusals=refusals_of(run),
         saves=saves_of(run_id),
     )
@@ -132,9 +133,9 @@ def _point(run: Any) -> Point:
 
 
 def _lines(run: Any, ledger: Ledger) -> Iterator[Line]:
-    for name, digest in run_input_digests(run).items():
-        means = f"it is stored under its digest {digest[:12]}"
-        yield Line(Thing.INPUT, name, "STORED", Standing.REUSABLE, means)
+    for given in ledger.inputs:
+        means = f"it is stored under its digest {given.sha256[:12]}"
+        yield Line(Thing.INPUT, given.name, "STORED", Standing.REUSABLE, means)
     for turn in ledger.turns:
         yield Line(Thing.TURN, f"turn {turn.turn_no}", turn.status, *_TURNS[turn.status])
     lapsed = lapses_of([call.id for call in ledger.calls])

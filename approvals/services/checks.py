@@ -37,14 +37,14 @@ from approvals.errors import (
 )
 from approvals.models import Decision, Vote, Wait
 from approvals.policies import version_name
-from approvals.selectors import decision_of, last_activation, newest_wait, policy_number_kept, votes_of
+from approvals.selectors import decision_of, last_activation, newest_wait, policy_number_kept
 from approvals.services.voice import voice_of
 from approvals.statements import LOOKED, WAIT_FOUND, WAIT_LOCK
 from approvals.states import OF_A_QUESTION, DecisionVerdict, WaitKind, WaitStatus
 from checkpoints.envelope import unfit_text
 from checkpoints.errors import Unreadable
 from checkpoints.models import Checkpoint, Commitment
-from checkpoints.selectors import commitments_in, verified_body, withdrawn_commitment, withdrawn_of
+from checkpoints.selectors import commitments_in, verified_body, withdrawn_of
 from receipts.models import ToolCall
 from receipts.selectors import call_arguments
 from runs.canonical import digest
@@ -118,19 +118,13 @@ def wait_locked(run: Run, wait_id: Any) -> Locked:
 
 def wait_found(wait: Wait) -> Locked:
     """The same without a lock, for a page that says beforehand what would be refused. The service decides again."""
-    ((now, policy, self_approval),) = fetch(WAIT_FOUND, {"tenant": wait.tenant_id})
-    checkpoint = Checkpoint.objects.filter(run_id=wait.run_id, revision=wait.checkpoint_revision).first()
-    withdrawn = withdrawn_commitment(wait.run_id)
-    return Locked(
-        wait.run,
-        wait,
-        self_approval,
-        now,
-        votes_of(wait.id),
-        policy,
-        checkpoint,
-        withdrawn,
-    )
+    place = {"run": wait.run_id, "revision": wait.checkpoint_revision, "wait": wait.id, "tenant": wait.tenant_id}
+    found = gather(WAIT_FOUND, place)
+    ((self_approval, now, policy),) = found["its_tenant"]
+    checkpoint = next(iter(stored(Checkpoint, found["its_revision"])), None)
+    withdrawn = withdrawn_of(commitments_in(found["committed"]))
+    votes = stored(Vote, found["standing_votes"])
+    return Locked(wait.run, wait, self_approval, now, votes, policy, checkpoint, withdrawn)
 
 
 def voice_to_decide(actor: Actor, locked: Locked, verdict: DecisionVerdict, seen: Seen, reason: str) -> str | Refused:

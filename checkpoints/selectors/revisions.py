@@ -35,7 +35,7 @@ from checkpoints.states import Encoding, StoredBody
 from receipts.selectors import lineage_calls
 from runs.canonical import NotCanonical, canonical, parse
 from runs.models import Run
-from runs.selectors import access_run
+from runs.selectors import runs_visible
 
 
 @dataclass(frozen=True)
@@ -271,9 +271,9 @@ def missing_ref(snapshot: Snapshot, *, after: Snapshot | None, writes: Collectio
 
 
 def access_checkpoint(*, actor: Actor, run_id: UUID, revision: int) -> Checkpoint:
-    """One revision of a run in the actor's tenant. Raises NotFound."""
-    run = access_run(actor=actor, id=run_id)
-    checkpoint = Checkpoint.objects.filter(run=run, revision=revision).first()
+    """One revision of a run in the actor's tenant, with its run. Raises NotFound."""
+    rows = Checkpoint.objects.select_related("run__agent_version__agent", "run__thread", "run__lease")
+    checkpoint = rows.filter(run__in=runs_visible(actor), run_id=run_id, revision=revision).first()
     if checkpoint is None:
         raise NotFound
     return checkpoint

@@ -61,7 +61,11 @@ class Pager:
             rows = rows.filter(self.order.behind(self._place(cursor)))
         found = list(self.order.sort(rows)[: limit + 1])
         shown = found[:limit]
-        return shown, self._signer.sign_object(self.order.place(shown[-1])) if len(found) > limit else None
+        return shown, self.cursor(shown[-1]) if len(found) > limit else None
+
+    def cursor(self, row: Model) -> str:
+        """Where the page begins that comes after a row."""
+        return self._signer.sign_object(self.order.place(row))
 
     @property
     def _signer(self) -> Signer:

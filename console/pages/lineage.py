@@ -7,21 +7,25 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from accounts.errors import Refused
+from accounts.statements import together
 from accounts.states import Actor, Permission
-from checkpoints.selectors import current_intent, head_of
+from checkpoints.models import Head
+from checkpoints.selectors import access_checkpoint, current_intent
 from console.pages.acts import Act, act_page, off_reason, waits_to_supersede
 from console.pages.room import page, respond
 from console.pages.run.say import RECOVERY
 from receipts.selectors import access_call
 from receipts.states import CallStatus, EffectClass
 from runs.models import Run
-from runs.selectors import access_run, continuation_of
+from runs.selectors import access_run
 from runs.states import can_continue, can_revise_goal
+from runtime.descent import Preview
 from runtime.services import (
     SuccessorRequest,
     checkpoint_migrate,
     effect_repeat,
     fork_preview,
+    fork_preview_of,
     run_continue,
     run_fork,
     run_repin,
@@ -34,7 +38,9 @@ from runtime.standing import Standing, run_recovery
 def continue_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     """GET and POST /runs/<id>/continue/: go on with what an ended run left, in a new one."""
     run = access_run(actor=actor, id=id)
-    continued = continuation_of(id)
+    followers, heads = together(Run.objects.filter(continued_from=run).order_by("id")[:1], Head.objects.filter(run=run))
+    continued = followers[0].id if followers else None
+    found = fork_preview(actor=actor, run_id=id, revision=heads[0].revision)
     why = f"Run {continued} continues it already." if continued else f"The run is {run.status}."
     act = Act(
         title="Continue as a new run",
@@ -42,7 +48,7 @@ def continue_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseB
         button="Continue as a new run",
         done="This run continues the one that ended. It is queued.",
         off=off_reason(actor.may(Permission.START), Permission.START, can_continue(run.status) and not continued, why),
-        facts=_successor_facts(request, actor, run, head_of(id).revision),
+        facts=_successor_facts(request, found, run, heads[0].revision),
     )
     return act_page(
         request, actor, run, act, lambda reason: run_continue(actor=actor, run_id=id, wanted=_wanted(request, reason))
@@ -52,8 +58,8 @@ def continue_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseB
 @page
 def fork_page(request: HttpRequest, actor: Actor, id: UUID, revision: int) -> HttpResponseBase:
     """GET and POST /runs/<id>/checkpoints/<revision>/fork/: begin a new run at this revision."""
-    found = fork_preview(actor=actor, run_id=id, revision=revision)
-    run = access_run(actor=actor, id=id)
+    saved = access_checkpoint(actor=actor, run_id=id, revision=revision)
+    run, found = saved.run, fork_preview_of(saved)
     why = found.sentence if isinstance(found, Refused) else ""
     act = Act(
         title=f"Fork revision {revision}",
@@ -61,7 +67,7 @@ def fork_page(request: HttpRequest, actor: Actor, id: UUID, revision: int) -> Ht
         button="Start the fork",
         done=f"This run begins at revision {revision} of its source. It is queued.",
         off=off_reason(actor.may(Permission.START), Permission.START, not why, why),
-        facts=_successor_facts(request, actor, run, revision),
+        facts=_successor_facts(request, found, run, revision),
     )
     return act_page(
         request,
@@ -72,8 +78,7 @@ def fork_page(request: HttpRequest, actor: Actor, id: UUID, revision: int) -> Ht
     )
 
 
-def _successor_facts(request: HttpRequest, actor: Actor, run: Run, revision: int) -> dict[str, Any]:
-    found = fork_preview(actor=actor, run_id=run.id, revision=revision)
+def _successor_facts(request: HttpRequest, found: Preview | Refused, run: Run, revision: int) -> dict[str, Any]:
     intent = current_intent(run.id)
     return {
         "revision": revision,
@@ -120,13 +125,13 @@ def replay_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBas
 
     Nothing is asked; that it was looked at is audited.
     """
-    run = access_run(actor=actor, id=id)
-    steps = run_replay(actor=actor, run_id=id).steps
+    replay = run_replay(actor=actor, run_id=id)
+    steps = replay.steps
     asked = request.GET.get("step", "")
     last = len(steps)
     at = min(last, max(1, int(asked))) if asked.isascii() and asked.isdigit() and len(asked) < 10 else min(1, last)
     context = {
-        "run": run,
+        "run": replay.run,
         "steps": list(enumerate(steps, 1)),
         "shown": steps if asked == "all" else steps[at - 1 : at] if at else (),
         "at": 0 if asked == "all" else at,

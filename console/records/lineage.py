@@ -49,7 +49,7 @@ class ReplayStepRecord(serializers.Serializer[ReplayStep]):
 class ReplayRecord(serializers.Serializer[Replay]):
     """The stored outputs of a run in their order. Nothing was asked for it."""
 
-    run = serializers.UUIDField(source="run_id")
+    run = serializers.UUIDField(source="run.id")
     steps = ReplayStepRecord(many=True)
     phases = serializers.SerializerMethodField()
 

@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Max, Q
+from django.db.models import Max, Q, QuerySet
 
-from accounts.statements import fetch, joined
+from accounts.statements import fetch, joined, together
 from receipts.models import Attempt, Reconciliation, ToolCall
 from receipts.statements import UNANSWERED
 from receipts.states import AttemptOutcome, Verdict
@@ -34,11 +34,19 @@ def lost_workers(*, run_id: UUID) -> list[dict[str, Any]]:
 
     `sending` is what it had sent last and heard nothing of: a step name, a turn, or null.
     """
-    leases = list(RunTransition.objects.filter(run_id=run_id, cause__in=["ACQUIRED", "TAKEOVER"]).order_by("id"))
-    lost = Attempt.objects.filter(Q(tool_call__run_id=run_id) | Q(model_call__run_id=run_id))
-    sent = list(
-        lost.filter(outcome=AttemptOutcome.NO_RESPONSE).select_related("tool_call", "model_call").order_by("id")
-    )
+    attempts = Attempt.objects.filter(Q(tool_call__run_id=run_id) | Q(model_call__run_id=run_id))
+    lost = attempts.filter(outcome=AttemptOutcome.NO_RESPONSE).select_related("tool_call", "model_call")
+    leases, sent = together(takeovers(run_id), lost.defer("tool_call__args").order_by("id"))
+    return lost_between(leases, sent)
+
+
+def takeovers(run_id: UUID) -> QuerySet[RunTransition]:
+    """When the lease of a run was taken, and by whom, in order."""
+    return RunTransition.objects.filter(run_id=run_id, cause__in=["ACQUIRED", "TAKEOVER"]).order_by("id")
+
+
+def lost_between(leases: Sequence[RunTransition], sent: Sequence[Attempt]) -> list[dict[str, Any]]:
+    """The same, by the takeovers of a run and its attempts that got no answer, each in order."""
     return [
         {
             "worker": before.actor.partition(":")[2],

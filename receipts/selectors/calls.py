@@ -32,7 +32,7 @@ def calls_visible(actor: Actor) -> QuerySet[ToolCall]:
 
 def access_call(*, actor: Actor, id: UUID) -> ToolCall:
     """The call with this id in the actor's tenant. Raises NotFound."""
-    call = calls_visible(actor).select_related("run").filter(id=id).first()
+    call = calls_visible(actor).select_related("run__agent_version__agent").filter(id=id).first()
     if call is None:
         raise NotFound
     return call
@@ -70,12 +70,6 @@ _UNSENT = joined(UNSENT, select="SELECT * FROM unsent")
 def unsent_in(rows: Iterable[Sequence[Any]]) -> dict[UUID, ToolCall]:
     """The same, by the rows of UNSENT."""
     return {call.id: call for call in stored(ToolCall, rows)}
-
-
-def reads_done(run_id: UUID) -> list[ToolCall]:
-    """The reads of a run that succeeded, in order."""
-    reads = ToolCall.objects.filter(run_id=run_id, effect_class="READ_ONLY", status=CallStatus.SUCCEEDED)
-    return list(reads.defer("args").order_by("ordinal"))
 
 
 def call_now(*, id: UUID) -> ToolCall:

@@ -1,12 +1,13 @@
 """Reads of what people, probes and late answers say of a call."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.db.models import QuerySet
 
 from accounts.errors import NotFound
 from accounts.states import Actor, Permission
-from receipts.models import Attachment, Contradiction, Effect, FirstWord, Probe, Reconciliation, ToolCall
+from receipts.models import Attachment, Contradiction, Effect, FirstWord, Probe, Reconciliation, Result, ToolCall
 from receipts.selectors.calls import call_result
 from receipts.states import EffectClass, EvidenceSource, Verdict
 from runs.models import Refusal
@@ -30,13 +31,20 @@ def accepted_outcome(call: ToolCall, attempt_no: int) -> Verdict | None:
     A verdict speaks of all attempts that it has seen. EXECUTED says of one attempt that it happened only where there was
     no other one; a stored failure says that no attempt happened.
     """
+    verdicts = list(Reconciliation.objects.filter(tool_call=call))
+    return accepted_by(call, attempt_no, verdicts=verdicts, result=call_result(call))
+
+
+def accepted_by(
+    call: ToolCall, attempt_no: int, *, verdicts: Sequence[Reconciliation], result: Result | None
+) -> Verdict | None:
+    """The same, by all verdicts on a call and its accepted result."""
     if call.effect_class == EffectClass.READ_ONLY:
         return None
-    final = Reconciliation.objects.filter(tool_call=call, seen_attempts__gte=attempt_no)
-    verdict = final.exclude(verdict=Verdict.PROCEED_UNKNOWN).order_by("seen_attempts").first()
+    final = [one for one in verdicts if one.verdict != Verdict.PROCEED_UNKNOWN and one.seen_attempts >= attempt_no]
+    verdict = min(final, key=lambda one: one.seen_attempts, default=None)
     if verdict is not None and (verdict.verdict == Verdict.NOT_EXECUTED or verdict.seen_attempts == 1):
         return Verdict(verdict.verdict)
-    result = call_result(call)
     return Verdict.NOT_EXECUTED if verdict is None and result is not None and not result.ok else None
 
 

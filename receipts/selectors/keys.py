@@ -7,10 +7,10 @@ from uuid import UUID
 
 from django.db import connection
 
-from accounts.statements import gather, gathered
+from accounts.statements import gather, gathered, together
 from receipts.models import Claim, ToolCall
 from receipts.statements import GRANTED, KEYS
-from receipts.states import LIVE_CALL, UNSENT_CALL, CallStatus
+from receipts.states import LIVE_CALL, UNSENT_CALL, CallStatus, EffectClass
 from runs.models import Run
 
 
@@ -35,10 +35,19 @@ def lineage_claims(*, tenant_id: UUID, lineage_id: UUID, intents: Sequence[str])
     return {claim.intent_key: claim.tool_call for claim in claims}
 
 
-def claimed_calls(*, tenant_id: UUID, lineage_id: UUID) -> list[ToolCall]:
-    """Every call of a lineage that has a live claim on its intent, oldest first."""
-    claims = Claim.objects.filter(tenant_id=tenant_id, lineage_id=lineage_id, released_at=None)
-    return list(ToolCall.objects.filter(claim__in=claims).defer("args").order_by("created_at", "id"))
+def calls_behind(run: Run, *, ids: Sequence[UUID]) -> tuple[dict[UUID, ToolCall], list[ToolCall], list[ToolCall]]:
+    """What another run would meet that begins at a revision of this one which refers to the results of these calls, in one query:
+    those of them that a run of the lineage made, by id and with their results; every call of the lineage that has a live claim on
+    its intent, oldest first; and the reads of this run that succeeded, in order.
+    """
+    claims = Claim.objects.filter(tenant_id=run.tenant_id, lineage_id=run.lineage_id, released_at=None)
+    reads = ToolCall.objects.filter(run=run, effect_class=EffectClass.READ_ONLY, status=CallStatus.SUCCEEDED)
+    kept, claimed, read = together(
+        ToolCall.objects.filter(id__in=ids, run__lineage_id=run.lineage_id).select_related("result"),
+        ToolCall.objects.filter(claim__in=claims).defer("args").order_by("created_at", "id"),
+        reads.defer("args").order_by("ordinal"),
+    )
+    return {call.id: call for call in kept}, claimed, read
 
 
 def runs_held_by_lineage(limit: int = 200) -> list[tuple[UUID, UUID]]:

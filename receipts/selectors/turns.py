@@ -1,18 +1,19 @@
 """Reads of what the model was asked, and what it proposed."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Max, Prefetch, prefetch_related_objects
+from django.db.models import Count, Max, Prefetch, Q, prefetch_related_objects
 
 from accounts.selectors import proved_body
-from accounts.statements import Gathered, fetch, gather, gathered, stored, stored_rows
+from accounts.statements import Gathered, fetch, gather, gathered, stored, stored_rows, together
 from receipts.models import ModelCall, Proposal, Result, ToolCall
 from receipts.selectors.calls import call_arguments
-from receipts.statements import AUTHORED, OPEN_TURN, STORY, TOLD, WAITING
+from receipts.statements import OPEN_TURN, STORY, TOLD, WAITING
 from receipts.states import CallStatus, Disposition, ModelCallStatus
 from runs.selectors import artifact_bytes, artifacts_bytes
 
@@ -88,14 +89,35 @@ def _answer_by_stand_ins(records: Sequence[TurnRecord], calls: Iterable[ToolCall
                 proposal.tool_call = newest[call.id]
 
 
-def turns_of(*, tenant_id: UUID, run_id: UUID) -> list[tuple[ModelCall, bytes]]:
-    """Every sealed turn of a run in order, with its proposals, their calls and results, and its stored bytes."""
-    calls = ToolCall.objects.select_related("result")
-    proposals = Proposal.objects.order_by("ordinal").prefetch_related(Prefetch("tool_call", queryset=calls))
-    sealed = ModelCall.objects.filter(run_id=run_id, status=ModelCallStatus.SEALED).order_by("turn_no")
-    turns = list(sealed.prefetch_related(Prefetch("proposals", queryset=proposals)))
+@dataclass(frozen=True)
+class StoredTurn:
+    """A sealed turn as it is stored: its bytes, its proposals with their calls and results, and the calls that people wrote in
+    the place of one of them.
+    """
+
+    turn: ModelCall
+    body: bytes
+    proposals: Sequence[Proposal]
+    authored: Sequence[ToolCall]
+
+
+def turns_of(*, tenant_id: UUID, run_id: UUID) -> list[StoredTurn]:
+    """Every sealed turn of a run in order, in two queries. Raises BodyChanged."""
+    sealed = ModelCall.objects.filter(run_id=run_id, status=ModelCallStatus.SEALED)
+    proposals = Proposal.objects.filter(model_call__in=sealed.values("id")).select_related("tool_call__result")
+    authored = ToolCall.objects.filter(run_id=run_id, proposed_by="HUMAN").select_related("result")
+    turns, proposed, written = together(
+        sealed.order_by("turn_no"), proposals.order_by("ordinal"), authored.order_by("ordinal")
+    )
     bodies = artifacts_bytes(tenant_id=tenant_id, sha256s=[str(turn.response_digest) for turn in turns])
-    return [(turn, bodies[str(turn.response_digest)]) for turn in turns]
+    of_turn, of_people = defaultdict[UUID, list[Proposal]](list), defaultdict[int, list[ToolCall]](list)
+    for proposal in proposed:
+        of_turn[proposal.model_call_id].append(proposal)
+    for call in written:
+        of_people[call.turn_no].append(call)
+    return [
+        StoredTurn(turn, bodies[str(turn.response_digest)], of_turn[turn.id], of_people[turn.turn_no]) for turn in turns
+    ]
 
 
 def closing_words(*, tenant_id: UUID, run_id: UUID) -> str:
@@ -132,8 +154,9 @@ def turns_after(*, run_id: UUID, turn_no: int) -> int:
 
 def turn_proposals(*, run_id: UUID, turn_no: int) -> list[Proposal] | None:
     """The proposals of a sealed turn in their order, or None where the run has no such turn."""
-    turn = ModelCall.objects.filter(run_id=run_id, turn_no=turn_no, status=ModelCallStatus.SEALED).first()
-    return None if turn is None else list(turn.proposals.order_by("ordinal"))
+    sealed = ModelCall.objects.filter(run_id=run_id, turn_no=turn_no, status=ModelCallStatus.SEALED)
+    turns, proposals = together(sealed, Proposal.objects.filter(model_call__in=sealed.values("id")).order_by("ordinal"))
+    return proposals if turns else None
 
 
 def last_turn_sent(*, run_id: UUID) -> int:
@@ -160,22 +183,15 @@ def proposals_for(story: Story, *, call_ids: Sequence[UUID]) -> list[tuple[UUID,
     ]
 
 
-def stand_ins_of(*, ids: Sequence[UUID]) -> dict[UUID | None, ToolCall]:
-    """By a model's call that a person has rejected for another one, the newest one that stands for it."""
+def calls_in_turn(*, ids: Sequence[UUID]) -> tuple[dict[UUID, ToolCall], dict[UUID | None, ToolCall]]:
+    """The calls of a turn by id, and by a model's call that a person has rejected for another one the newest one that stands for
+    it; all with their results.
+    """
     if not ids:
-        return {}
-    rows = ToolCall.objects.filter(instead_of__in=set(ids)).select_related("result").order_by("ordinal")
-    return {call.instead_of_id: call for call in rows}
-
-
-def authored_calls(*, run_id: UUID) -> dict[int, list[ToolCall]]:
-    """The calls that people wrote, by the turn of the model's call that each stands for, in order."""
-    rows = stored_rows(ToolCall, AUTHORED, {"run": run_id})
-    prefetch_related_objects(rows, "result")
-    found: dict[int, list[ToolCall]] = {}
-    for call in rows:
-        found.setdefault(call.turn_no, []).append(call)
-    return found
+        return {}, {}
+    rows = ToolCall.objects.filter(Q(id__in=ids) | Q(instead_of__in=ids)).select_related("result").order_by("ordinal")
+    calls = list(rows)
+    return {call.id: call for call in calls if call.id in ids}, {call.instead_of_id: call for call in calls}
 
 
 def written_arguments(call: ToolCall) -> dict[str, Any]:

@@ -91,6 +91,7 @@ from runs.selectors.scope import (
     scope_of,
     standing_control,
     standing_controls,
+    standing_controls_of,
     standing_over,
     standing_pause,
 )
@@ -182,6 +183,7 @@ __all__ = [
     "source_of",
     "standing_control",
     "standing_controls",
+    "standing_controls_of",
     "standing_over",
     "standing_pause",
     "sweeps_failing",

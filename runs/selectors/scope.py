@@ -66,12 +66,17 @@ def scope_name(scope: Scope) -> str:
 
 def standing_control(scope: Scope, kind: ControlKind) -> ScopeControl | None:
     """The stop or pause that stands of exactly this scope, or None."""
-    standing = ScopeControl.objects.filter(tenant_id=scope.tenant_id, kind=kind, status=ScopeStatus.STANDING)
+    return standing_controls_of(scope).filter(kind=kind).first()
+
+
+def standing_controls_of(scope: Scope) -> QuerySet[ScopeControl]:
+    """The stop and the pause that stand of exactly this scope: one of each kind at most."""
+    standing = ScopeControl.objects.filter(tenant_id=scope.tenant_id, status=ScopeStatus.STANDING)
     if scope.agent_id is not None:
-        return standing.filter(agent_id=scope.agent_id).first()
+        return standing.filter(agent_id=scope.agent_id)
     if scope.thread_id is not None:
-        return standing.filter(thread_id=scope.thread_id).first()
-    return standing.filter(scope=ScopeKind.TENANT).first()
+        return standing.filter(thread_id=scope.thread_id)
+    return standing.filter(scope=ScopeKind.TENANT)
 
 
 def standing_over(run: Run) -> Sequence[ScopeControl]:

@@ -14,7 +14,7 @@ from runtime.services.budget import CAP_LIMIT, CapRaised, budget_raise
 from runtime.services.bulk import BulkAccepted, bulk_accept, bulk_item_do
 from runtime.services.contradict import EvidenceGiven, Flagged, call_contradict, contradiction_settle
 from runtime.services.decide import INSTALLED, wait_decide, waits_decide
-from runtime.services.descend import SuccessorRequest, fork_preview, run_continue, run_fork
+from runtime.services.descend import SuccessorRequest, fork_preview, fork_preview_of, run_continue, run_fork
 from runtime.services.goal import GoalRevised, goal_revise
 from runtime.services.grant import GrantRequest, tool_grant
 from runtime.services.guards import GOAL_LIMIT, NAME_LIMIT, REASON_LIMIT
@@ -128,6 +128,7 @@ __all__ = [
     "endpoint_hold",
     "endpoint_test",
     "fork_preview",
+    "fork_preview_of",
     "goal_revise",
     "lines_of",
     "named_scope",

@@ -12,7 +12,7 @@ from accounts.errors import Refused
 from accounts.states import Actor, Permission
 from checkpoints.envelope import Snapshot, materials_of
 from checkpoints.errors import Unreadable, unreadable_refusal
-from checkpoints.selectors import access_checkpoint, first_intent
+from checkpoints.selectors import access_checkpoint, checkpoint_of, first_intent
 from checkpoints.services import (
     SaveRefused,
     checkpoint_first,
@@ -84,9 +84,13 @@ def run_fork(*, actor: Actor, run_id: UUID, revision: int, wanted: SuccessorRequ
 
 def fork_preview(*, actor: Actor, run_id: UUID, revision: int) -> Preview | Refused:
     """What a fork of this revision would reuse, and what it would do again. Needs the permission to read; raises NotFound."""
-    access_checkpoint(actor=actor, run_id=run_id, revision=revision)
+    return fork_preview_of(access_checkpoint(actor=actor, run_id=run_id, revision=revision))
+
+
+def fork_preview_of(saved: Any) -> Preview | Refused:
+    """The same of a revision that `access_checkpoint` has given out."""
     try:
-        return preview(access_run(actor=actor, id=run_id), revision)
+        return preview(saved)
     except Unreadable as error:
         return unreadable_refusal(error)
 
@@ -172,7 +176,7 @@ def _made_before(
 def _succeed(actor: Actor, source: Any, origin: Origin, revision: int, wanted: SuccessorRequest) -> Started | Refused:
     revision_keep(run_id=source.id, revision=revision)
     try:
-        taken = taken_from(source, revision)
+        taken = taken_from(checkpoint_of(run_id=source.id, revision=revision))
     except Unreadable as error:
         return unreadable_refusal(error)
     key = source.agent_version.agent.key

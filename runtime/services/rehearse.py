@@ -11,7 +11,7 @@ from django.conf import settings
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Actor, Permission
 from approvals.policies import Demand, Facts, Policy, Ruling, read
-from approvals.selectors import access_policy, grants_for, policy_number, policy_of, rulings_of
+from approvals.selectors import access_policy, grants_standing, policy_number, policy_of, rulings_of
 from approvals.services import arguments_intact, faults_refusal, grant_for
 from approvals.states import PolicyOutcome
 from receipts.selectors import call_arguments, calls_recent
@@ -87,7 +87,7 @@ def _rehearse(tenant_id: UUID, draft: Policy, limit: int) -> Rehearsal:
     in_force = policy_of(tenant_id, number)
     calls = calls_recent(tenant_id=tenant_id, limit=limit)
     stored = rulings_of([call.id for call in calls])
-    granted = _Granted()
+    granted = _Granted(tenant_id)
     rows = []
     for call in calls:
         if not arguments_intact(call):
@@ -111,10 +111,12 @@ def _rehearse(tenant_id: UUID, draft: Policy, limit: int) -> Rehearsal:
 
 
 class _Granted:
-    """The standing grants of a dry run, read once for each tool that a call was bound to."""
+    """The standing grants of a dry run, read once, by the tool that a call was bound to."""
 
-    def __init__(self) -> None:
-        self._standing: dict[tuple[str, str, str], Sequence[Any]] = {}
+    def __init__(self, tenant_id: UUID) -> None:
+        self._standing: dict[tuple[str, str, str], list[Any]] = {}
+        for grant in grants_standing(tenant_id):
+            self._standing.setdefault((grant.agent, grant.tool, grant.tool_hash), []).append(grant)
 
     def __call__(self, call: Any, ruling: Ruling, facts: Facts) -> Ruling:
         """What is said of a call once the grants are looked at."""
@@ -123,10 +125,7 @@ class _Granted:
         )
 
     def _for(self, call: Any, *, agent: str) -> Sequence[Any]:
-        key = (agent, call.tool, call.tool_hash)
-        if key not in self._standing:
-            self._standing[key] = grants_for(call, agent=agent)
-        return self._standing[key]
+        return self._standing.get((agent, call.tool, call.tool_hash), ())
 
 
 def _facts(call: Any, before: Any) -> Facts:

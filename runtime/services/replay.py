@@ -10,7 +10,7 @@ from django.db import transaction
 from accounts.states import Actor
 from approvals.policies import value_without
 from checkpoints.selectors import revisions_of
-from receipts.selectors import authored_calls, result_bytes, turns_of
+from receipts.selectors import result_bytes, turns_of
 from runs.canonical import digest, parse
 from runs.selectors import access_run, messages_of
 from runtime.masking import Masks
@@ -39,7 +39,7 @@ class ReplayStep:
 class Replay:
     """The stored outputs of a run, and the phases that its head went through."""
 
-    run_id: UUID
+    run: Any
     steps: tuple[ReplayStep, ...]
     phases: tuple[tuple[int, str], ...] = field(default=())
 
@@ -52,7 +52,7 @@ def run_replay(*, actor: Actor, run_id: UUID) -> Replay:
     """
     run = access_run(actor=actor, id=run_id)
     with transaction.atomic():
-        replay = Replay(run_id, tuple(_steps(run)), tuple(revisions_of(run_id)))
+        replay = Replay(run, tuple(_steps(run)), tuple(revisions_of(run_id)))
         audit(actor, "run.replay", "run", run_id, {"steps": len(replay.steps)})
     return replay
 
@@ -61,10 +61,9 @@ def _steps(run: Any) -> Iterator[ReplayStep]:
     masks = Masks()
     hidden = masks.texts_in_run(run)
     messages = [(row, text, value_without(text, hidden)) for row, text in messages_of(run)]
-    written = authored_calls(run_id=run.id)
     yield from _messages(messages, run.inherited_turns)
-    for turn, body in turns_of(tenant_id=run.tenant_id, run_id=run.id):
-        said = masks.proposed(run, parse(body))
+    for stored in turns_of(tenant_id=run.tenant_id, run_id=run.id):
+        turn, said = stored.turn, masks.proposed(run, parse(stored.body))
         yield ReplayStep(
             "TURN",
             turn.turn_no,
@@ -73,11 +72,11 @@ def _steps(run: Any) -> Iterator[ReplayStep]:
             turn.attempts,
             str(turn.response_digest),
             said.value,
-            digest(body) == turn.response_digest,
+            digest(stored.body) == turn.response_digest,
         )
-        for proposal in turn.proposals.all():
+        for proposal in stored.proposals:
             yield _proposal(turn.turn_no, proposal, said.texts)
-        for call in written.get(turn.turn_no, ()):
+        for call in stored.authored:
             yield _call(turn.turn_no, call, said.texts)
         yield from _messages(messages, turn.turn_no)
 

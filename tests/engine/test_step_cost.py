@@ -1,18 +1,13 @@
 """What a step costs in counts, which no busy machine changes: statements, commits and WAL bytes (performance.md P1)."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
-import psycopg
 import pytest
 
-from accounts.statements import send_prepared
 from bench.payload import MODEL_TEXT, PAIRS, STEPS, TOOL_TEXT
 from runtime.contracts import ToolOutcome
 from runtime.loop import drive
 from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, run_now, sql
+from tests.sent import statements
 
 STEP_STATEMENTS_A_STEP = 1.15  # ten turns, ten results, and the turn that ends the run
 STATEMENTS_TO_A_DISPATCH = 9
@@ -24,29 +19,6 @@ WAL_BYTES_A_STEP = 4400  # the target is 2,500; docs/performance.md says where t
 def is_step(statement: str) -> bool:
     """A step locks its lease, and asks whether new work may start."""
     return statement.startswith("WITH\nfence AS (\n    SELECT l.") and "\ngo AS (" in statement
-
-
-@contextmanager
-def statements(patch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Every statement that any session of this process sends."""
-    sent: list[str] = []
-
-    def note(kind: type[Any]) -> None:
-        execute = kind.execute
-
-        def noted(cursor: Any, query: Any, *args: Any, **options: Any) -> Any:
-            sent.append(query.decode() if isinstance(query, bytes) else str(query))
-            return execute(cursor, query, *args, **options)
-
-        patch.setattr(kind, "execute", noted)
-
-    def step(session: Any, statement: bytes, values: Any) -> Any:
-        sent.append(statement.decode())
-        return send_prepared(session, statement, values)
-
-    note(psycopg.Cursor)
-    patch.setattr("accounts.statements.send_prepared", step)
-    yield sent
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from accounts.statements import together
 from approvals.models import Wait
 from checkpoints.models import Checkpoint
-from console.pages.together import together
 from receipts.models import Attempt, ReportVersion
 from runs.models import Budget, Refusal, RunTransition
 from tests.pages import story

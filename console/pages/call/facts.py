@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import OuterRef
 
+from accounts.statements import together
 from accounts.states import Actor, Permission
 from approvals.models import Grant, PolicyDecision, Vote, Wait
 from approvals.selectors import grant_used, now_and_policy, two_have_to_say
@@ -26,8 +27,8 @@ from receipts.models import (
     Result,
     ToolCall,
 )
-from receipts.selectors import accepted_outcome, attachments_of, final_verdict
-from receipts.states import CallStatus, can_reconcile
+from receipts.selectors import accepted_by
+from receipts.states import CallStatus, Verdict, can_reconcile
 from runs.models import BudgetEntry, Lease, Refusal, RunTransition
 from runs.states import ENDED_RUN
 from runtime.masking import Mask, Masks
@@ -46,6 +47,55 @@ class Holder:
     takeover: bool
 
 
+@dataclass(frozen=True)
+class Around:
+    """The rows around a call, each kind in its order."""
+
+    attempts: list[Attempt]
+    results: list[Result]
+    verdicts: list[Reconciliation]
+    refusals: list[Refusal]
+    rulings: list[PolicyDecision]
+    flags: list[Contradiction]
+    probes: list[Probe]
+    words: list[FirstWord]
+    attachments: list[Attachment]
+    effects: list[Effect]
+    publications: list[Publication]
+    waits: list[Wait]
+    obligations: list[Obligation]
+    budget: list[BudgetEntry]
+    taken: list[RunTransition]
+    leases: list[Lease]
+
+
+def around(call: ToolCall) -> Around:
+    """What is around a call that `access_call` has given out, in one query."""
+    votes = Vote.objects.filter(wait=OuterRef("pk"), verdict="APPROVE", withdrawn_at=None).order_by("at")
+    asked = Wait.objects.select_related("decision").filter(tool_call=call)
+    taken = RunTransition.objects.filter(run_id=call.run_id, to_status="RUNNING", fence__isnull=False)
+    return Around(
+        *together(
+            Attempt.objects.filter(tool_call=call).order_by("attempt_no"),
+            Result.objects.select_related("reconciliation").filter(tool_call=call),
+            Reconciliation.objects.filter(tool_call=call).order_by("at"),
+            Refusal.objects.filter(run_id=call.run_id, subject_id=call.id).order_by("-id")[:REFUSED],
+            PolicyDecision.objects.filter(tool_call=call).order_by("at"),
+            Contradiction.objects.filter(tool_call=call).order_by("raised_at", "id"),
+            Probe.objects.filter(tool_call=call).order_by("asked_at", "id"),
+            FirstWord.objects.filter(tool_call=call).order_by("at", "id"),
+            Attachment.objects.filter(tool_call=call).order_by("added_at", "id"),
+            Effect.objects.filter(tool_call=call),
+            Publication.objects.select_related("report_version").filter(tool_call=call),
+            asked.annotate(approvers=ArraySubquery(votes.values("actor"))).order_by("opened_at"),
+            Obligation.objects.filter(run_id=call.run_id, step_name=call.step_name).order_by("id")[:1],
+            BudgetEntry.objects.filter(receipt_id=call.id).order_by("at", "kind"),
+            taken.order_by("-id")[:HOLDERS],
+            Lease.objects.filter(run_id=call.run_id),
+        )
+    )
+
+
 @dataclass
 class CallFacts:
     """One call with everything around it."""
@@ -54,12 +104,16 @@ class CallFacts:
     actor: Actor
 
     @cached_property
-    def attempts(self) -> list[Attempt]:
-        return list(Attempt.objects.filter(tool_call=self.call).order_by("attempt_no"))
+    def around(self) -> Around:
+        return around(self.call)
 
-    @cached_property
+    @property
+    def attempts(self) -> list[Attempt]:
+        return self.around.attempts
+
+    @property
     def result(self) -> Result | None:
-        return Result.objects.select_related("reconciliation").filter(tool_call=self.call).first()
+        return next(iter(self.around.results), None)
 
     @cached_property
     def answer(self) -> Stored | None:
@@ -79,15 +133,14 @@ class CallFacts:
         """What is masked of it for whoever looks."""
         return self.masks.of(self.call)
 
-    @cached_property
+    @property
     def verdicts(self) -> list[Reconciliation]:
-        return list(Reconciliation.objects.filter(tool_call=self.call).order_by("at"))
+        return self.around.verdicts
 
-    @cached_property
+    @property
     def refusals(self) -> list[Refusal]:
         """The newest refused writes about this call, among them late answers: evidence, not results."""
-        rows = Refusal.objects.filter(run_id=self.call.run_id, subject_id=self.call.id)
-        return list(rows.order_by("-id")[:REFUSED])[::-1]
+        return self.around.refusals[::-1]
 
     @cached_property
     def prepared_by(self) -> ToolCall | None:
@@ -98,10 +151,10 @@ class CallFacts:
         calls = ToolCall.objects.defer("args").filter(run_id=self.call.run_id, result__digest=bound)
         return calls.order_by("-ordinal").first()
 
-    @cached_property
+    @property
     def rulings(self) -> list[PolicyDecision]:
         """What policy said about the call, the oldest first."""
-        return list(PolicyDecision.objects.filter(tool_call=self.call).order_by("at"))
+        return self.around.rulings
 
     @cached_property
     def grant(self) -> Grant | None:
@@ -109,20 +162,20 @@ class CallFacts:
         by_grant = any(attempt.authorised_by.startswith("grant:") for attempt in self.attempts)
         return grant_used(call_id=self.call.id) if by_grant else None
 
-    @cached_property
+    @property
     def flags(self) -> list[Contradiction]:
         """Evidence against what was accepted, the oldest first."""
-        return list(Contradiction.objects.filter(tool_call=self.call).order_by("raised_at", "id"))
+        return self.around.flags
 
-    @cached_property
+    @property
     def probes(self) -> list[Probe]:
         """The looks that people asked for, the oldest first. Observed, and accepted by nobody."""
-        return list(Probe.objects.filter(tool_call=self.call).order_by("asked_at", "id"))
+        return self.around.probes
 
-    @cached_property
+    @property
     def words(self) -> list[FirstWord]:
         """What first people said where two have to say the same, the oldest first."""
-        return list(FirstWord.objects.filter(tool_call=self.call).order_by("at", "id"))
+        return self.around.words
 
     @property
     def waiting_word(self) -> FirstWord | None:
@@ -133,30 +186,29 @@ class CallFacts:
     def two_needed(self) -> bool:
         return self.uncertain and two_have_to_say(self.call)
 
-    @cached_property
+    @property
     def attachments(self) -> list[Attachment]:
         """The files that people put beside it, the oldest first."""
-        return attachments_of(self.call)
+        return self.around.attachments
 
-    @cached_property
+    @property
     def may_contradict(self) -> bool:
         """Whether something is accepted about its newest attempt that this person may speak against."""
-        return self.actor.may(Permission.RECONCILE) and accepted_outcome(self.call, self.call.attempts) is not None
+        accepted = accepted_by(self.call, self.call.attempts, verdicts=self.verdicts, result=self.result)
+        return self.actor.may(Permission.RECONCILE) and accepted is not None
 
-    @cached_property
+    @property
     def effect(self) -> Effect | None:
-        return Effect.objects.filter(tool_call=self.call).first()
+        return next(iter(self.around.effects), None)
 
-    @cached_property
+    @property
     def publication(self) -> Publication | None:
-        return Publication.objects.select_related("report_version").filter(tool_call=self.call).first()
+        return next(iter(self.around.publications), None)
 
-    @cached_property
+    @property
     def waits(self) -> list[Wait]:
         """What people were asked about it, each with `approvers`: everybody whose approval stands, not only who decided."""
-        votes = Vote.objects.filter(wait=OuterRef("pk"), verdict="APPROVE", withdrawn_at=None).order_by("at")
-        asked = Wait.objects.select_related("decision").filter(tool_call=self.call)
-        return list(asked.annotate(approvers=ArraySubquery(votes.values("actor"))).order_by("opened_at"))
+        return self.around.waits
 
     def authors_of(self, attempt: Attempt) -> list[str]:
         """Who had it sent: all who approved it together, or the one that the attempt names."""
@@ -170,25 +222,24 @@ class CallFacts:
     def open_wait(self) -> Wait | None:
         return next((wait for wait in self.waits if wait.status == "OPEN"), None)
 
-    @cached_property
+    @property
     def obligation(self) -> Obligation | None:
         """The promise that this call fulfils."""
-        return Obligation.objects.filter(run_id=self.call.run_id, step_name=self.call.step_name).first()
+        return next(iter(self.around.obligations), None)
 
-    @cached_property
+    @property
     def budget(self) -> list[BudgetEntry]:
-        return list(BudgetEntry.objects.filter(receipt_id=self.call.id).order_by("at", "kind"))
+        return self.around.budget
 
     @cached_property
     def holders(self) -> Sequence[Holder]:
         """The newest changes of the run's lease, oldest first."""
-        taken = RunTransition.objects.filter(run_id=self.call.run_id, to_status="RUNNING", fence__isnull=False)
-        rows = list(taken.order_by("-id")[:HOLDERS])[::-1]
+        rows = self.around.taken[::-1]
         return [Holder(row.at, row.actor, row.fence or 0, row.from_status == "RUNNING") for row in rows]
 
-    @cached_property
+    @property
     def lease(self) -> Lease:
-        return Lease.objects.get(run_id=self.call.run_id)
+        return self.around.leases[0]
 
     @cached_property
     def now_and_policy(self) -> tuple[datetime, int]:
@@ -207,10 +258,11 @@ class CallFacts:
     def uncertain(self) -> bool:
         return can_reconcile(self.call.status)
 
-    @cached_property
+    @property
     def said_finally(self) -> bool:
         """Whether a verdict on the newest attempt stands that says whether it happened: no other one is taken."""
-        return final_verdict(self.call) is not None
+        final = [one for one in self.verdicts if one.verdict != Verdict.PROCEED_UNKNOWN]
+        return any(one.seen_attempts == self.call.attempts for one in final)
 
     @property
     def ended(self) -> bool:

@@ -31,8 +31,8 @@ def checkpoint_page(request: HttpRequest, actor: Actor, id: UUID, revision: int)
     """One revision. `?against=` and `?to=` compare any two, by default this one with its parent; `?view=inline` shows
     what differs under each other.
     """
-    run = access_run(actor=actor, id=id)
     saved = access_checkpoint(actor=actor, run_id=id, revision=revision)
+    run = saved.run
     shown = Revision(run, saved)
     context: dict[str, Any] = {
         "run": run,
@@ -44,10 +44,10 @@ def checkpoint_page(request: HttpRequest, actor: Actor, id: UUID, revision: int)
     if not panel_asked(request, PANELS):
         against = _number(request.GET.get("against", "")) or revision - 1
         to = _number(request.GET.get("to", "")) or revision
-        right = saved if to == revision else Checkpoint.objects.filter(run=run, revision=to).first()
+        right, left = shown.at(to), shown.at(against) if against else None
         context |= {"against": against, "to": to, "missing": against if right else to}
         context["inline"] = request.GET.get("view") == "inline"
-        context["comparison"] = compared(id, right, against) if right and against else None
+        context["comparison"] = compared(right, left) if right and left and right != left else None
     return respond(request, actor, "pages/checkpoint/page.html", context, PANELS)
 
 

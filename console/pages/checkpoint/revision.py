@@ -4,13 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-from uuid import UUID
 
+from django.db.models import Q
+
+from accounts.statements import together
 from approvals.models import Wait
 from checkpoints.envelope import Promise, Snapshot
 from checkpoints.errors import Purged, Unreadable
 from checkpoints.models import Checkpoint, Head, Intent
-from checkpoints.selectors import checkpoint_view, head_of, load_snapshot
+from checkpoints.selectors import checkpoint_view, load_snapshot
 from checkpoints.states import ENDED_PHASE, ObligationStatus, Phase
 from console.pages.diff import Difference, difference, json_pieces
 from console.pages.resting import RestingFact, resting_facts
@@ -40,12 +42,48 @@ class Check:
     says: str
 
 
+@dataclass(frozen=True)
+class Around:
+    """The rows around a revision. `parents`: the revision before, `intents` its goal and the newest one."""
+
+    heads: list[Head]
+    parents: list[Checkpoint]
+    waits: list[Wait]
+    taken: list[RunTransition]
+    intents: list[Intent]
+
+
+def around(saved: Checkpoint) -> Around:
+    """What is around a revision that `access_checkpoint` has given out, in one query."""
+    of_run = {"run": saved.run_id}
+    waits = Wait.objects.filter(**of_run, checkpoint_revision=saved.revision).select_related("tool_call")
+    newest = Intent.objects.filter(**of_run).order_by("-version").values("version")[:1]
+    return Around(
+        *together(
+            Head.objects.filter(**of_run),
+            Checkpoint.objects.filter(**of_run, revision=saved.revision - 1),
+            waits.defer("tool_call__args").order_by("opened_at"),
+            RunTransition.objects.filter(**of_run, fence=saved.fence, to_status="RUNNING").order_by("id")[:1],
+            Intent.objects.filter(Q(version=saved.intent_version) | Q(version=newest), **of_run).order_by("version"),
+        )
+    )
+
+
 @dataclass
 class Revision:
     """A stored revision of a run, with everything its page shows. Nothing of an unreadable body is shown."""
 
     run: Run
     saved: Checkpoint
+
+    @cached_property
+    def around(self) -> Around:
+        return around(self.saved)
+
+    def at(self, revision: int) -> Checkpoint | None:
+        """Any revision of the same run, to be compared; None where there is none."""
+        known = next((one for one in (self.saved, *self.around.parents) if one.revision == revision), None)
+        return known or Checkpoint.objects.filter(run=self.run, revision=revision).first()
 
     @cached_property
     def _read(self) -> tuple[Snapshot | None, str]:
@@ -63,18 +101,17 @@ class Revision:
         """Why the body can't be shown, or an empty text."""
         return self._read[1]
 
-    @cached_property
+    @property
     def head(self) -> Head:
-        return head_of(self.run.id)
+        return self.around.heads[0]
 
     @property
     def is_head(self) -> bool:
         return self.head.revision == self.saved.revision
 
-    @cached_property
+    @property
     def parent(self) -> Checkpoint | None:
-        rows = Checkpoint.objects.filter(run=self.run, revision=self.saved.revision - 1)
-        return rows.defer("body").first()
+        return next(iter(self.around.parents), None)
 
     @property
     def older(self) -> int | None:
@@ -119,11 +156,10 @@ class Revision:
     def verified(self) -> bool:
         return all(check.holds is not False for check in self.checks)
 
-    @cached_property
+    @property
     def waits(self) -> list[Wait]:
         """The waits that are bound to this revision."""
-        bound = Wait.objects.filter(run=self.run, checkpoint_revision=self.saved.revision)
-        return list(bound.select_related("tool_call").defer("tool_call__args").order_by("opened_at"))
+        return self.around.waits
 
     @cached_property
     def barrier(self) -> list[ToolCall]:
@@ -133,14 +169,14 @@ class Revision:
         calls = ToolCall.objects.defer("args").in_bulk(list(self.snapshot.barrier))
         return [calls[call] for call in self.snapshot.barrier if call in calls]
 
-    @cached_property
+    @property
     def intent(self) -> Intent | None:
-        return Intent.objects.filter(run=self.run, version=self.saved.intent_version).first()
+        return next((one for one in self.around.intents if one.version == self.saved.intent_version), None)
 
-    @cached_property
+    @property
     def newest_intent(self) -> int:
         """The version that the goal is at by now."""
-        return Intent.objects.filter(run=self.run).order_by("-version").values_list("version", flat=True)[0]
+        return self.around.intents[-1].version
 
     @property
     def promises(self) -> list[Promise]:
@@ -158,11 +194,10 @@ class Revision:
     def ended(self) -> bool:
         return self.saved.phase in ENDED_PHASE
 
-    @cached_property
+    @property
     def saved_by(self) -> str:
         """Who held the lease under the fence of this revision."""
-        taken = RunTransition.objects.filter(run=self.run, fence=self.saved.fence, to_status="RUNNING")
-        return taken.order_by("id").values_list("actor", flat=True).first() or ""
+        return next((taken.actor for taken in self.around.taken), "")
 
 
 @dataclass(frozen=True)
@@ -208,11 +243,8 @@ class Comparison:
         return any(saved.purged_at for saved in (self.older, self.newer))
 
 
-def compared(run_id: UUID, one: Checkpoint, against: int) -> Comparison | None:
-    """The difference of two revisions of a run, the older one on the left. None if there is no such other revision."""
-    other = Checkpoint.objects.filter(run_id=run_id, revision=against).first()
-    if other is None or against == one.revision:
-        return None
+def compared(one: Checkpoint, other: Checkpoint) -> Comparison:
+    """The difference of two revisions of a run, the older one on the left."""
     older, newer = sorted((one, other), key=lambda saved: saved.revision)
     try:
         before, after = _body(older), _body(newer)

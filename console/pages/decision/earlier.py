@@ -1,4 +1,4 @@
-"""What people have decided before on calls of the same tool: what this call is held against, in one query."""
+"""What people have decided before on calls of the same tool: what this call is held against."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from approvals.models import Wait
 from approvals.states import DecisionVerdict, WaitKind
@@ -36,10 +36,8 @@ class Earlier:
         return short_values(self.arguments)
 
 
-def earlier_of(wait: Wait, masks: Masks) -> list[Earlier]:
-    """The earlier calls of the wait's tool on which people have decided, the newest first. `masks`: those of nobody. One whose
-    bytes can't be read is left out.
-    """
+def asked_before(wait: Wait) -> QuerySet[Wait]:
+    """The earlier waits on calls of the same tool that people have decided, the newest first."""
     agent = wait.run.agent_version.agent_id
     runs = Run.objects.filter(tenant_id=wait.tenant_id, thread__agent_id=agent).order_by("-created_at", "-id")
     asked = Wait.objects.filter(
@@ -49,8 +47,12 @@ def earlier_of(wait: Wait, masks: Masks) -> list[Earlier]:
         opened_at__lt=wait.opened_at,
         decision__actor__startswith="person:",
     ).exclude(id=wait.id)
-    newest = asked.select_related("tool_call__run", "decision").order_by("-opened_at")[:CALLS]
-    found = (_earlier(one, masks) for one in newest)
+    return asked.select_related("tool_call__run", "decision").order_by("-opened_at")[:CALLS]
+
+
+def earlier_of(asked: Sequence[Wait], masks: Masks) -> list[Earlier]:
+    """The calls of these waits and what was decided. `masks`: those of nobody. One whose bytes can't be read is left out."""
+    found = (_earlier(one, masks) for one in asked)
     return [one for one in found if one is not None]
 
 

@@ -1,26 +1,79 @@
 """What a decision rests on: the last call like it, the model's words, the contract, the stored facts, the report."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db.models import QuerySet
+
+from accounts.statements import together
 from approvals.models import Decision, Wait
 from checkpoints.errors import Purged, Unreadable
-from checkpoints.models import Checkpoint, Intent, Obligation
-from checkpoints.selectors import current_intent, load_snapshot, obligations_of
+from checkpoints.models import Checkpoint, Commitment, Obligation
+from checkpoints.selectors import load_snapshot
+from console.pages.decision.earlier import asked_before
 from console.pages.diff import Difference, difference, json_pieces
 from console.pages.resting import RestingFact, resting_facts
 from console.pages.stored import stored_arguments
 from receipts.models import ModelCall, Publication, ToolCall
-from receipts.selectors import report_body
-from receipts.states import CallStatus
+from receipts.states import CallStatus, ModelCallStatus
 from runs.models import Run
-from runs.selectors import artifact_bytes
+from runs.selectors import artifacts_bytes
 from runtime.masking import Masks
 
 LIKE_RUNS = 200  # where a call like this one is looked for: the newest runs of the same agent
 LONG = 20  # differing lines that are shown without being asked for
+
+# ── the rows ─────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The rows that a decision rests on. `like`: the call that this one is compared with, `verdicts` what people said of such calls,
+    `asked` what they have decided before on the same tool.
+    """
+
+    promised: list[Obligation]
+    commitments: list[Commitment]
+    turns: list[ModelCall]
+    like: list[ToolCall]
+    verdicts: list[Decision]
+    asked: list[Wait]
+
+
+def ground_of(wait: Wait) -> Ground:
+    """What a wait that `access_wait` has given out rests on, in one query."""
+    like = _like(wait).order_by("-created_at")
+    turns = ModelCall.objects.filter(run=wait.run_id, turn_no=wait.tool_call.turn_no, status=ModelCallStatus.SEALED)
+    return Ground(
+        *together(
+            Obligation.objects.filter(run=wait.run_id).order_by("promised_at", "id"),
+            Commitment.objects.filter(run=wait.run_id).order_by("accepted_at", "id"),
+            turns,
+            like.select_related("run")[:1],
+            Decision.objects.filter(wait__tool_call__in=like.values("id")[:LIKE_RUNS]),
+            asked_before(wait),
+        )
+    )
+
+
+def _like(wait: Wait) -> QuerySet[ToolCall]:
+    """The earlier calls of the same step that are decided, of the newest runs of the agent only."""
+    run, call = wait.run, wait.tool_call
+    runs = Run.objects.filter(tenant_id=run.tenant_id, thread__agent_id=run.thread.agent_id)
+    newest = runs.order_by("-created_at", "-id").values("id")[:LIKE_RUNS]
+    like = ToolCall.objects.filter(run__in=newest, tool=call.tool, step_name=call.step_name)
+    undecided = [CallStatus.PROPOSED, CallStatus.AWAITING_APPROVAL]
+    return like.exclude(status__in=undecided).filter(created_at__lt=call.created_at)
+
+
+def texts_of(tenant_id: UUID, ground: Ground, publication: Publication | None) -> Mapping[str, bytes]:
+    """The turn that proposed the call, and the report that it publishes, by their digests, in one query. Raises BodyChanged."""
+    wanted = [str(turn.response_digest) for turn in ground.turns]
+    wanted += [publication.report_version.sha256] if publication else []
+    return artifacts_bytes(tenant_id=tenant_id, sha256s=wanted) if wanted else {}
+
 
 # ── the last call like it ────────────────────────────────────────────────────
 
@@ -40,39 +93,32 @@ class LikeCall:
         return self.difference.changed + self.difference.added + self.difference.removed > LONG
 
 
-def last_like(wait: Wait, masks: Masks) -> LikeCall | None:
-    """The call that this one is compared with, or None. Looks at the newest runs of the agent only. What is marked is masked
-    on both sides, whoever looks: equal values have equal digests.
+def last_like(wait: Wait, ground: Ground, masks: Masks) -> LikeCall | None:
+    """The call that this one is compared with, or None. What is marked is masked on both sides, whoever looks: equal values have
+    equal digests.
     """
-    call = wait.tool_call
-    run = Run.objects.select_related("thread").get(id=wait.run_id)
-    runs = Run.objects.filter(tenant_id=run.tenant_id, thread__agent_id=run.thread.agent_id)
-    newest = list(runs.order_by("-created_at", "-id").values_list("id", flat=True)[:LIKE_RUNS])
-    like = ToolCall.objects.filter(run_id__in=newest, tool=call.tool, step_name=call.step_name)
-    like = like.exclude(status__in=[CallStatus.PROPOSED, CallStatus.AWAITING_APPROVAL])
-    before = list(like.filter(created_at__lt=call.created_at).defer("args").order_by("-created_at")[:LIKE_RUNS])
-    if not before:
+    if not ground.like:
         return None
-    verdicts = Decision.objects.filter(wait__tool_call__in=before).values_list("verdict", flat=True)
-    said = list(verdicts)
-    then, now = stored_arguments(before[0], masks.of(before[0])), stored_arguments(call, masks.of(call, run=wait.run))
+    call, before = wait.tool_call, ground.like[0]
+    said = [decision.verdict for decision in ground.verdicts]
+    then, now = stored_arguments(before, masks.of(before)), stored_arguments(call, masks.of(call, run=wait.run))
     changed = Difference([], 0, 0, 0, 0)
     if then and now:
         changed = difference(json_pieces(then.value), json_pieces(now.value))
-    return LikeCall(before[0], changed, said.count("APPROVE"), said.count("REJECT"))
+    return LikeCall(before, changed, said.count("APPROVE"), said.count("REJECT"))
 
 
 # ── the model's words ────────────────────────────────────────────────────────
 
 
-def model_words(call: ToolCall, run: Run, masks: Masks) -> tuple[ModelCall, str] | None:
+def model_words(run: Run, ground: Ground, texts: Mapping[str, bytes], masks: Masks) -> tuple[ModelCall, str] | None:
     """The sealed turn that proposed a call, and its text, without what is masked of the run's calls, whoever looks. None for
     a call that no model proposed.
     """
-    turn = ModelCall.objects.filter(run_id=call.run_id, turn_no=call.turn_no, status="SEALED").first()
-    if turn is None:
+    if not ground.turns:
         return None
-    stored = json.loads(artifact_bytes(tenant_id=turn.tenant_id, sha256=str(turn.response_digest)))
+    turn = ground.turns[0]
+    stored = json.loads(texts[str(turn.response_digest)])
     return turn, str(masks.proposed(run, stored).value["text"])
 
 
@@ -87,10 +133,9 @@ class Promised:
     by_this: bool
 
 
-def contract_of(call: ToolCall) -> tuple[Intent, list[Promised]]:
-    """The goal of the run now, and its obligations."""
-    promised = [Promised(row, row.step_name == call.step_name) for row in obligations_of(call.run_id)]
-    return current_intent(call.run_id), promised
+def promises_of(call: ToolCall, ground: Ground) -> list[Promised]:
+    """The obligations of the run, in the order in which they were promised."""
+    return [Promised(row, row.step_name == call.step_name) for row in ground.promised]
 
 
 # ── the facts ────────────────────────────────────────────────────────────────
@@ -106,9 +151,8 @@ class Facts:
     purged: bool = False
 
 
-def facts_of(*, run_id: UUID, revision: int, masks: Masks) -> Facts:
+def facts_of(saved: Checkpoint | None, masks: Masks) -> Facts:
     """The results that a revision refers to, the newest first, each looked up and compared now."""
-    saved = Checkpoint.objects.filter(run_id=run_id, revision=revision).first()
     if saved is None:
         return Facts([], 0, "the revision is not stored")
     try:
@@ -121,6 +165,6 @@ def facts_of(*, run_id: UUID, revision: int, masks: Masks) -> Facts:
 # ── the report ───────────────────────────────────────────────────────────────
 
 
-def report_preview(publication: Publication | None) -> str:
+def report_preview(publication: Publication | None, texts: Mapping[str, bytes]) -> str:
     """The Markdown of the report version that a call publishes; empty for a call that publishes none."""
-    return report_body(publication.report_version) if publication else ""
+    return texts[publication.report_version.sha256].decode() if publication else ""

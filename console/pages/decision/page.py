@@ -19,11 +19,19 @@ from approvals.models import Wait
 from approvals.selectors import access_wait
 from approvals.services import Decided, Seen, Voted, wait_looked
 from approvals.states import DecisionVerdict, WaitKind
-from checkpoints.selectors import commitments_of
 from console.look import looks
 from console.pages.arguments import ArgumentRow
 from console.pages.decision.earlier import earlier_of
-from console.pages.decision.evidence import contract_of, facts_of, last_like, model_words, report_preview
+from console.pages.decision.evidence import (
+    Ground,
+    facts_of,
+    ground_of,
+    last_like,
+    model_words,
+    promises_of,
+    report_preview,
+    texts_of,
+)
 from console.pages.decision.lapsing import held_facts, lapsed_point
 from console.pages.decision.points import Point, points_of
 from console.pages.decision.state import Moved, WaitState, closed_notice, wait_url, what_happens, what_moved
@@ -216,30 +224,31 @@ def _off(state: WaitState, refused: Refused | None) -> str:
 def _evidence_context(state: WaitState, arguments: Stored | None, typed: Typed) -> Mapping[str, Any]:
     """What does not change while one looks."""
     wait, call = state.wait, state.wait.tool_call
-    intent, promises = contract_of(call)
+    ground = ground_of(wait)
+    texts = texts_of(wait.tenant_id, ground, state.publication)
     masks = Masks(policy=state.found.policy)
-    facts = facts_of(run_id=wait.run_id, revision=wait.checkpoint_revision, masks=masks)
+    facts = facts_of(state.found.checkpoint, masks)
     held = held_facts(facts.facts, agent_key=wait.run.agent_version.agent.key)
     return {
         "arguments": arguments,
-        "points": [*(lapsed_point(held) if state.open else []), *_points(wait, arguments, masks)],
+        "points": [*(lapsed_point(held) if state.open else []), *_points(wait, arguments, ground, masks)],
         "held": held,
         "odd": _odd_rows(arguments, typed),
         "typed": typed,
         "tool": tool_facts(call, agent_key=wait.run.agent_version.agent.key),
-        "like": last_like(wait, masks) if arguments else None,
-        "words": model_words(call, wait.run, masks),
-        "intent": intent,
-        "promises": promises,
-        "commitments": commitments_of(wait.run_id),
+        "like": last_like(wait, ground, masks) if arguments else None,
+        "words": model_words(wait.run, ground, texts, masks),
+        "intent": state.since.intents[-1],
+        "promises": promises_of(call, ground),
+        "commitments": ground.commitments,
         "facts": facts,
-        "report": report_preview(state.publication),
+        "report": report_preview(state.publication, texts),
     }
 
 
-def _points(wait: Wait, arguments: Stored | None, masks: Masks) -> list[Point]:
+def _points(wait: Wait, arguments: Stored | None, ground: Ground, masks: Masks) -> list[Point]:
     """What stands out, where the arguments are the recorded ones. `masks`: those of nobody."""
     held = stored_arguments(wait.tool_call, masks.of(wait.tool_call, run=wait.run))
     if arguments is None or held is None or not arguments.intact:
         return []
-    return points_of(wait.tool_call, arguments.rows, held, earlier_of(wait, masks))
+    return points_of(wait.tool_call, arguments.rows, held, earlier_of(ground.asked, masks))

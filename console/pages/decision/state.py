@@ -10,14 +10,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from accounts.errors import Refused
+from accounts.statements import together
 from accounts.states import Actor
 from approvals.errors import NotAsked, SelfApproval, SelfWritten
 from approvals.models import Assignment, Decision, Vote, Wait
-from approvals.selectors import all_votes_of, assignment_of, decision_of, newest_wait
 from approvals.services import Locked, Seen, asked, dwell_left, is_confirmed, voice_for, wait_found
 from approvals.states import DEADLINE, DecisionVerdict, WaitStatus, can_decide
 from checkpoints.models import Checkpoint, Head, Intent, Lapse
-from checkpoints.selectors import head_of
 from console.pages.notice import Notice
 from console.templatetags.signalbox import digest, exact, person, short_id, when
 from receipts.models import Attempt, Publication
@@ -33,6 +32,43 @@ class Moved:
     now: SafeString | str
 
 
+@dataclass(frozen=True)
+class Since:
+    """The rows that may have changed since a wait was asked, each kind in its order."""
+
+    decisions: list[Decision]
+    heads: list[Head]
+    asked: list[Wait]
+    void: list[Wait]
+    lapses: list[Lapse]
+    attempts: list[Attempt]
+    publications: list[Publication]
+    votes: list[Vote]
+    looking: list[Assignment]
+    intents: list[Intent]
+
+
+def since(wait: Wait) -> Since:
+    """What happened around a wait that `access_wait` has given out, in one query."""
+    run, call, opened = wait.run_id, wait.tool_call_id, wait.opened_at
+    same = Wait.objects.filter(run=run, tool_call__step_name=wait.tool_call.step_name)
+    void = same.filter(status=WaitStatus.INVALIDATED, opened_at__lt=opened)
+    return Since(
+        *together(
+            Decision.objects.filter(wait=wait),
+            Head.objects.filter(run=run),
+            Wait.objects.filter(tool_call=call).order_by("-opened_at")[:1],
+            void.select_related("decision").order_by("-opened_at")[:1],
+            Lapse.objects.filter(run=run, at__lt=opened).order_by("at"),
+            Attempt.objects.filter(tool_call=call).order_by("attempt_no"),
+            Publication.objects.filter(tool_call=call).select_related("report_version"),
+            Vote.objects.filter(wait=wait).order_by("at"),
+            Assignment.objects.filter(wait=wait, ended_at=None),
+            Intent.objects.filter(run=run).order_by("version"),
+        )
+    )
+
+
 @dataclass
 class WaitState:
     """A wait as it is now. Reads what it needs when it is asked, each thing once."""
@@ -41,41 +77,40 @@ class WaitState:
     actor: Actor
 
     @cached_property
+    def since(self) -> Since:
+        return since(self.wait)
+
+    @property
     def decision(self) -> Decision | None:
-        return decision_of(self.wait)
+        return next(iter(self.since.decisions), None)
 
-    @cached_property
+    @property
     def head(self) -> Head:
-        return head_of(self.wait.run_id)
+        return self.since.heads[0]
 
-    @cached_property
+    @property
     def newest(self) -> Wait | None:
         """The wait that replaced this one, if one did."""
-        newest = newest_wait(call_id=self.wait.tool_call_id)
-        return newest if newest and newest.id != self.wait.id else None
+        return next((wait for wait in self.since.asked if wait.id != self.wait.id), None)
 
-    @cached_property
+    @property
     def before(self) -> Wait | None:
         """The last wait for the same step of this run that became void, so that this one was asked."""
-        same = Wait.objects.filter(run=self.wait.run_id, tool_call__step_name=self.wait.tool_call.step_name)
-        void = same.filter(status=WaitStatus.INVALIDATED, opened_at__lt=self.wait.opened_at)
-        return void.select_related("decision").order_by("-opened_at").first()
+        return next(iter(self.since.void), None)
 
-    @cached_property
+    @property
     def lapsed(self) -> list[Lapse]:
         """What the run had observed and did not hold any more by the time this was asked."""
-        known = Lapse.objects.filter(run=self.wait.run_id, at__lt=self.wait.opened_at)
-        return list(known.order_by("at"))
+        return self.since.lapses
 
-    @cached_property
+    @property
     def attempts(self) -> list[Attempt]:
-        return list(Attempt.objects.filter(tool_call_id=self.wait.tool_call_id).order_by("attempt_no"))
+        return self.since.attempts
 
-    @cached_property
+    @property
     def publication(self) -> Publication | None:
         """The publication that the call makes, if it publishes a report version."""
-        of_call = Publication.objects.filter(tool_call_id=self.wait.tool_call_id)
-        return of_call.select_related("report_version").first()
+        return next(iter(self.since.publications), None)
 
     @cached_property
     def now(self) -> datetime:
@@ -106,10 +141,10 @@ class WaitState:
         """The label of the person with whose authority whoever looks may decide, or why there is none."""
         return voice_for(self.actor, self.found)
 
-    @cached_property
+    @property
     def votes(self) -> list[Vote]:
-        """Every vote, withdrawn ones too."""
-        return all_votes_of(self.wait.id)
+        """Every vote, withdrawn ones too, the oldest first."""
+        return self.since.votes
 
     @property
     def mine(self) -> Vote | None:
@@ -135,9 +170,10 @@ class WaitState:
         """Whom the wait asks, in words."""
         return asked(self.wait)
 
-    @cached_property
+    @property
     def looking(self) -> Assignment | None:
-        return assignment_of(self.wait.id)
+        """Who looks at it now."""
+        return next(iter(self.since.looking), None)
 
     @property
     def looks_myself(self) -> bool:
@@ -270,7 +306,7 @@ def _short(value: str) -> SafeString:
 def _contract_moved(state: WaitState, revision: int) -> Moved | None:
     saved = Checkpoint.objects.filter(run_id=state.wait.run_id, revision=revision)
     version = saved.values_list("intent_version", flat=True).first()
-    intents = list(Intent.objects.filter(run_id=state.wait.run_id).order_by("version"))
+    intents = state.since.intents
     then = next((intent for intent in intents if intent.version == version), None)
     if then is None or then == intents[-1]:
         return None

@@ -10,6 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from accounts.models import AuditEvent
+from accounts.statements import together
 from approvals.models import Assignment, Look, Vote, Wait
 from approvals.states import can_decide
 from checkpoints.models import Commitment, Intent
@@ -17,7 +18,6 @@ from checkpoints.states import ObligationStatus, Phase
 from console.pages import signs, words
 from console.pages.checkpoint.revision import NEXT
 from console.pages.run.rows import RunRows
-from console.pages.together import together
 from console.templatetags.signalbox import exact, when
 from receipts.models import Contradiction, Reconciliation
 from runs.models import ControlRequest, Run, RunInput

@@ -37,6 +37,11 @@ class Filter:
         return reverse("inbox") + (f"?{self.query}" if self.query else "")
 
     @property
+    def item_prefix(self) -> str:
+        """What the key of an item is added to, to look at it beside the list."""
+        return f"{reverse('inbox')}?{f'{self.query}&' if self.query else ''}item="
+
+    @property
     def carried(self) -> str:
         """What a link to an item carries, so that its page leads back here."""
         return f"?{urlencode({'inbox': self.query})}" if self.query else ""

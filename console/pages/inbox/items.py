@@ -8,13 +8,13 @@ from django.db import connection
 from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery
 from django.utils import timezone
 
+from accounts.statements import together
 from accounts.states import Actor, Permission
 from approvals.models import Assignment, Vote, Wait
 from approvals.selectors import waits_visible, waits_whose
 from approvals.states import Risk, WaitKind, WaitStatus, Whose
 from console.pages import signs, words
 from console.pages.titles import call_title, publications_of, question_titles
-from console.pages.together import together
 from receipts.models import Attempt, Contradiction, Reconciliation, ToolCall
 from receipts.selectors import calls_visible, contradictions_visible
 from receipts.states import CallStatus, Verdict
@@ -73,7 +73,7 @@ class Item:
     word: str
     since: datetime
     deadline: datetime | None
-    url_name: str
+    url: str
     weight: int
     risk: str = ""
 
@@ -211,7 +211,7 @@ def _unknown_item(call: ToolCall, title: str) -> Item:
         word="Outcome unknown",
         since=getattr(call, "sent_at", None) or call.created_at,
         deadline=None,
-        url_name="call",
+        url=f"/calls/{call.id}/",
         weight=signs.EFFECT[call.effect_class].step,
     )
 
@@ -232,7 +232,7 @@ def _flag_item(flag: Contradiction, title: str) -> Item:
         word="Said otherwise",
         since=flag.raised_at,
         deadline=None,
-        url_name="contradiction-close",
+        url=f"/contradictions/{flag.id}/close/",
         weight=signs.EFFECT[call.effect_class].step,
     )
 
@@ -252,7 +252,7 @@ def _wait_item(wait: Wait, title: str) -> Item:
         word="Question" if asks else "Approval",
         since=wait.opened_at,
         deadline=wait.deadline,
-        url_name="wait",
+        url=f"/waits/{wait.id}/",
         weight=signs.EFFECT[wait.tool_call.effect_class].step,
         risk=wait.risk,
     )
@@ -283,6 +283,6 @@ def _held_item(run: Run) -> Item:
         word="Held",
         since=getattr(run, "held_at", None) or run.created_at,
         deadline=None,
-        url_name="run",
+        url=f"/runs/{run.id}/",
         weight=0,
     )

@@ -124,7 +124,7 @@ def policy_page(request: HttpRequest, actor: Actor, number: int) -> HttpResponse
         "refused": refused,
         "reason": request.POST.get("reason", ""),
         "may_govern": actor.may(Permission.GOVERN),
-        **(_tried(_rehearsal(actor, number)) if now != number else {}),
+        **(_tried(_rehearsal(actor, version)) if now != number else {}),
     }
     return respond(request, actor, "pages/policies/page.html", context, status=refused.status if refused else 200)
 
@@ -151,14 +151,16 @@ def _read(version: PolicyVersion | None) -> dict[str, Any]:
 
 def _difference(actor: Actor, version: PolicyVersion | None, now: int) -> Any:
     """How the text differs from the one in force; None where one of them is the built-in policy, or they are the same."""
-    current = policies_visible(actor).filter(number=now).first()
-    if version is None or current is None or current.number == version.number:
+    if version is None or now in (0, version.number):
         return None
+    current = access_policy(actor=actor, number=now)
     return difference(text_pieces(current.text), text_pieces(version.text))
 
 
-def _rehearsal(actor: Actor, number: int) -> Rehearsal | Refused:
-    return policy_rehearse_version(actor=actor, number=number, limit=TRIED_CALLS)
+def _rehearsal(actor: Actor, version: PolicyVersion | None) -> Rehearsal | Refused:
+    if version is None:
+        return policy_rehearse_version(actor=actor, number=0, limit=TRIED_CALLS)
+    return policy_rehearse(actor=actor, text=version.text, limit=TRIED_CALLS)
 
 
 def _activate(request: HttpRequest, actor: Actor, number: int) -> PolicyActivated | Refused:

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 
+from accounts.statements import together
 from accounts.states import Actor, Permission
 from approvals.states import WaitKind, can_decide
 from checkpoints.models import Commitment, Intent
@@ -22,7 +23,6 @@ from console.pages.run.look import Look, look_of, picture_of, turns_of
 from console.pages.run.rows import RunRows, run_rows
 from console.pages.run.say import facts_of, head_line
 from console.pages.run.window import named_key, whole_of, window_of
-from console.pages.together import together
 from console.pages.words import held
 from runs.models import Run, RunInput, SweepFailure
 from runs.selectors import access_run, database_now, lineage_holder

@@ -5,10 +5,10 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from accounts.statements import together
 from approvals.models import Wait
 from approvals.states import LIVE_WAIT
 from checkpoints.models import Head, Obligation
-from console.pages.together import together
 from receipts.models import Attempt, Publication, ReportVersion, ToolCall
 from receipts.states import CallStatus, ModelCallStatus
 from runs.models import Budget, ControlRequest, Lease, Run

@@ -14,11 +14,11 @@ from django.db import connection
 from django.db.models import F, Q, QuerySet, TextField, Value
 from django.db.models.functions import Cast
 
+from accounts.statements import together
 from approvals.models import Wait
 from checkpoints.models import Checkpoint, SaveAttempt
 from console.pages.run import events as shown
 from console.pages.run.events import Event
-from console.pages.together import together
 from receipts.models import Attempt, Publication, Reconciliation, ReportVersion
 from runs.models import ControlRequest, Refusal, Run, RunTransition
 

@@ -1,25 +1,46 @@
-"""What an act on a scope would meet, as lists: what is on the wire, and what waits for a person."""
+"""What an act on a scope would meet, as lists: what is on the wire, what waits for a person, and what stands already."""
+
+from dataclasses import dataclass
 
 from django.db.models import Q
 
+from accounts.statements import together
 from approvals.models import Wait
 from receipts.models import Attempt
-from runs.selectors import runs_of_scope
+from runs.models import Agent, ScopeControl, Thread
+from runs.selectors import runs_of_scope, standing_controls_of
 from runs.states import LIVE_RUN, Scope
 
 SHOWN = 20  # items of one kind; the counts stay true
 
 
-def on_the_wire(scope: Scope) -> list[Attempt]:
-    """What was sent and is not answered in the live runs of a scope, what is out of time first."""
-    live = runs_of_scope(scope).filter(status__in=sorted(LIVE_RUN)).values("id")
-    rows = Attempt.objects.filter(Q(tool_call__run__in=live) | Q(model_call__run__in=live), outcome=None)
-    rows = rows.select_related("tool_call__run", "model_call__run").defer("tool_call__args")
-    return list(rows.order_by("deadline_at", "dispatched_at")[:SHOWN])
+@dataclass(frozen=True)
+class Met:
+    """The rows that an act on a scope meets. `wire`: what was sent and is not answered in its live runs, what is out of time first;
+    `waits`: their open waits, what ends first on top; `standing`: what stands of this scope; `agents`: those of the tenant;
+    `threads`: the thread that the scope is, if it is one.
+    """
+
+    wire: list[Attempt]
+    waits: list[Wait]
+    standing: list[ScopeControl]
+    agents: list[Agent]
+    threads: list[Thread]
 
 
-def waits_of(scope: Scope) -> list[Wait]:
-    """The open waits of the live runs of a scope, what ends first on top."""
+def met_by(scope: Scope) -> Met:
+    """What an act on a scope that `access_scope` has given out would meet, in one query."""
     live = runs_of_scope(scope).filter(status__in=sorted(LIVE_RUN)).values("id")
-    rows = Wait.objects.filter(run__in=live, status="OPEN").select_related("tool_call", "run")
-    return list(rows.defer("tool_call__args").order_by("deadline", "id")[:SHOWN])
+    wire = Attempt.objects.filter(Q(tool_call__run__in=live) | Q(model_call__run__in=live), outcome=None)
+    waits = Wait.objects.filter(run__in=live, status="OPEN").select_related("tool_call", "run")
+    return Met(
+        *together(
+            wire.select_related("tool_call__run", "model_call__run")
+            .defer("tool_call__args")
+            .order_by("deadline_at", "dispatched_at")[:SHOWN],
+            waits.defer("tool_call__args").order_by("deadline", "id")[:SHOWN],
+            standing_controls_of(scope).select_related("agent", "thread__agent", "tenant").order_by("-kind"),
+            Agent.objects.filter(tenant_id=scope.tenant_id),
+            Thread.objects.filter(id=scope.thread_id) if scope.thread_id else Thread.objects.none(),
+        )
+    )

@@ -17,10 +17,10 @@ from console.lists.scopes import SCOPES
 from console.pages.lists.page import list_response
 from console.pages.notice import refusal_notice
 from console.pages.room import page, respond
-from console.pages.scopes.forecast import on_the_wire, waits_of
+from console.pages.scopes.forecast import Met, met_by
 from console.records.scopes import awaited, scope_forecast, scope_progress
-from runs.models import Agent, ControlRequest, ScopeControl, Thread
-from runs.selectors import access_scope_control, scope_controls_visible, scope_name, scope_of, standing_control
+from runs.models import ControlRequest, ScopeControl
+from runs.selectors import access_scope_control, scope_controls_visible, scope_name, scope_of
 from runs.states import ControlKind, Scope, ScopeKind, ScopeStatus, can_lift
 from runtime.registry import agents
 from runtime.services import ScopeState, named_scope, scope_abort_on, scope_end, scope_pause, scope_stop
@@ -68,14 +68,15 @@ def scope_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
         if not actor.may(Permission.READ):
             raise PermissionDenied
         refused = outcome
+    forecast, met = scope_forecast(actor, scope), met_by(scope)
     context = {
-        "forecast": scope_forecast(actor, scope),
-        "wire": on_the_wire(scope),
-        "waits": waits_of(scope),
+        "forecast": forecast,
+        "wire": met.wire,
+        "waits": met.waits,
         "scope": scope,
         "of": of,
-        "choices": _choices(actor, scope, of),
-        "standing": [one for kind in ControlKind if (one := standing_control(scope, kind))],
+        "choices": _choices(met, scope, of),
+        "standing": met.standing,
         "reason": reason,
         "act": act,
         "off": "" if actor.may(Permission.STOP) else "Stopping needs the role operator, which you do not have here.",
@@ -92,11 +93,11 @@ def _done(actor: Actor, scope: Scope, act: str, reason: str) -> ScopeState | Ref
     return scope_stop(actor=actor, scope=scope, reason=reason, aborts=act == "abort")
 
 
-def _choices(actor: Actor, scope: Scope, of: str) -> list[Choice]:
+def _choices(met: Met, scope: Scope, of: str) -> list[Choice]:
     """The tenant, its agents, and the thread if one is named: a thread is reached from its runs."""
     here = reverse("scope-new")
     everything = Choice("Everything of this tenant", here, scope.kind == ScopeKind.TENANT)
-    keys = {*agents(), *Agent.objects.filter(tenant_id=actor.tenant_id).values_list("key", flat=True)}
+    keys = {*agents(), *(agent.key for agent in met.agents)}
     named = [
         Choice(
             f"Agent {key}",
@@ -105,10 +106,8 @@ def _choices(actor: Actor, scope: Scope, of: str) -> list[Choice]:
         )
         for key in sorted(keys)
     ]
-    thread = Thread.objects.filter(id=scope.thread_id).first() if scope.thread_id else None
-    reached = (
-        [Choice(f"Thread {thread.key}", f"{here}?{urlencode({'scope': 'THREAD', 'of': of})}", True)] if thread else []
-    )
+    thread = f"{here}?{urlencode({'scope': 'THREAD', 'of': of})}"
+    reached = [Choice(f"Thread {one.key}", thread, True) for one in met.threads]
     return [everything, *named, *reached]
 
 

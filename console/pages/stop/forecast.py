@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from accounts.statements import together
 from approvals.models import Decision
 from checkpoints.models import Head, Obligation
-from checkpoints.selectors import head_of
 from checkpoints.states import ObligationStatus
 from console.pages import signs, words
 from console.pages.amounts import amount
@@ -37,6 +37,50 @@ class Item:
     attempt: Attempt | None = None
 
 
+@dataclass(frozen=True)
+class Rows:
+    """What a stop of a run meets. `results`: one call more than is shown, so that there are more is known."""
+
+    heads: list[Head]
+    published: list[Publication]
+    results: list[ToolCall]
+    decisions: list[Decision]
+    budgets: list[Budget]
+    attempts: list[Attempt]
+    unknown: list[ToolCall]
+    unsent: list[ToolCall]
+    promises: list[Obligation]
+
+
+def rows_of(run: Run, stop: ControlRequest | None) -> Rows:
+    """The rows of a run that `access_run` has given out, in one query. `stop`: the newest stop of it."""
+    calls = ToolCall.objects.filter(run=run).defer("args").order_by("ordinal")
+    published = Publication.objects.filter(report_version__run=run, status=PublicationStatus.PUBLISHED)
+    decided = Decision.objects.filter(wait__run=run).select_related("wait__tool_call").defer("wait__tool_call__args")
+    return Rows(
+        *together(
+            Head.objects.filter(run=run),
+            published.select_related("report_version").order_by("changed_at")[:SHOWN],
+            calls.filter(result__isnull=False)[: SHOWN + 1],
+            decided.order_by("at")[:SHOWN],
+            Budget.objects.filter(run=run, unit=BudgetUnit.TOOL_CALLS),
+            _on_its_way(run, stop).order_by("dispatched_at")[:SHOWN],
+            calls.filter(status=CallStatus.UNCERTAIN)[:SHOWN],
+            calls.filter(status__in=[*UNSENT_CALL, *([CallStatus.CANCELLED] if stop else [])])[:SHOWN],
+            Obligation.objects.filter(run=run, status=ObligationStatus.OPEN).order_by("promised_at", "id"),
+        )
+    )
+
+
+def _on_its_way(run: Run, stop: ControlRequest | None) -> QuerySet[Attempt]:
+    """What was on its way when the stop was accepted; before a stop, what is on its way now."""
+    under_way = Q(outcome=None)
+    if stop is not None:
+        under_way |= Q(dispatched_at__lt=stop.accepted_at, finished_at__gte=stop.accepted_at)
+    rows = Attempt.objects.filter(under_way, Q(tool_call__run=run) | Q(model_call__run=run))
+    return rows.select_related("tool_call", "model_call").defer("tool_call__args")
+
+
 @dataclass
 class Forecast:
     """The three lists of one run, each read once, when it is asked."""
@@ -56,13 +100,17 @@ class Forecast:
     def ended(self) -> bool:
         return self.run.status in ENDED_RUN
 
-    @cached_property
+    @property
     def lease(self) -> Lease:
-        return Lease.objects.get(run=self.run)
+        return self.run.lease
 
     @cached_property
+    def rows(self) -> Rows:
+        return rows_of(self.run, self.stop)
+
+    @property
     def head(self) -> Head:
-        return head_of(self.run.id)
+        return self.rows.heads[0]
 
     # ── what stays ──────────────────────────────────────────────────────────────
 
@@ -71,24 +119,22 @@ class Forecast:
         return [*self._published(), *self._results(), *self._decided(), self._revisions(), *self._spent()]
 
     def _published(self) -> Iterator[Item]:
-        there = Publication.objects.filter(report_version__run=self.run, status=PublicationStatus.PUBLISHED)
-        for one in there.select_related("report_version").order_by("changed_at")[:SHOWN]:
+        for one in self.rows.published:
             version = one.report_version
             link = f"{reverse('report', args=[version.report_id])}?version={version.version_no}"
             text = format_html('<a href="{}">Report v{}</a>', link, version.version_no)
             yield Item("neutral", "flag", text, format_html("{}, published", exact(one.channel, "line")))
 
     def _results(self) -> Iterator[Item]:
-        calls = ToolCall.objects.filter(run=self.run, result__isnull=False).order_by("ordinal")
-        names = list(calls.values_list("step_name", flat=True)[: SHOWN + 1])
+        names = [call.step_name for call in self.rows.results]
         if names:
-            count = calls.count() if len(names) > SHOWN else len(names)
+            results = ToolCall.objects.filter(run=self.run, result__isnull=False)
+            count = results.count() if len(names) > SHOWN else len(names)
             listed = format_html_join(", ", "{}", ((exact(name, "line"),) for name in names[:SHOWN]))
             yield Item("neutral", "done", f"{count} call{_s(count)} with a result", listed)
 
     def _decided(self) -> Iterator[Item]:
-        decisions = Decision.objects.filter(wait__run=self.run).select_related("wait__tool_call").order_by("at")
-        for one in decisions.defer("wait__tool_call__args")[:SHOWN]:
+        for one in self.rows.decisions:
             said = words.SAID[one.verdict]
             step = exact(one.wait.tool_call.step_name, "line")
             why = format_html("{} {} it; kept as evidence", person(one.actor), said)
@@ -100,7 +146,7 @@ class Forecast:
         return Item("neutral", "station", text, "readable and comparable")
 
     def _spent(self) -> Iterator[Item]:
-        budget = Budget.objects.filter(run=self.run, unit=BudgetUnit.TOOL_CALLS).first()
+        budget = next(iter(self.rows.budgets), None)
         if budget is not None and budget.spent:
             held = f"{budget.held_unknown} more held back until the outcome is known" if budget.held_unknown else ""
             yield Item(
@@ -111,31 +157,19 @@ class Forecast:
 
     @cached_property
     def lands(self) -> list[Item]:
-        return [*map(_sent, self._attempts), *self._unknown()]
-
-    @cached_property
-    def _attempts(self) -> list[Attempt]:
-        """What was on its way when the stop was accepted; before a stop, what is on its way now."""
-        under_way = Q(outcome=None)
-        if self.stop is not None:
-            accepted = self.stop.accepted_at
-            under_way |= Q(dispatched_at__lt=accepted, finished_at__gte=accepted)
-        rows = Attempt.objects.filter(Q(tool_call__run=self.run) | Q(model_call__run=self.run))
-        rows = rows.filter(under_way).select_related("tool_call", "model_call").defer("tool_call__args")
-        return list(rows.order_by("dispatched_at")[:SHOWN])
+        return [*map(_sent, self.rows.attempts), *self._unknown()]
 
     def _unknown(self) -> Iterator[Item]:
         """Calls that were unknown before the stop; those on their way are listed as attempts."""
-        listed = {attempt.tool_call_id for attempt in self._attempts}
-        calls = ToolCall.objects.filter(run=self.run, status=CallStatus.UNCERTAIN).defer("args").order_by("ordinal")
-        for call in calls[:SHOWN]:
+        listed = {attempt.tool_call_id for attempt in self.rows.attempts}
+        for call in self.rows.unknown:
             if call.id not in listed:
                 why = "It may have happened already. It stays in the inbox for a verdict, although the run is over."
                 yield Item("unknown", "unknown", _call_link(call), why)
 
     @property
     def open_attempts(self) -> list[Attempt]:
-        return [attempt for attempt in self._attempts if attempt.outcome is None]
+        return [attempt for attempt in self.rows.attempts if attempt.outcome is None]
 
     @property
     def latest(self) -> datetime | None:
@@ -147,19 +181,16 @@ class Forecast:
 
     @cached_property
     def never(self) -> list[Item]:
-        statuses = [*UNSENT_CALL, CallStatus.CANCELLED] if self.stop else [*UNSENT_CALL]
-        calls = ToolCall.objects.filter(run=self.run, status__in=statuses).defer("args").order_by("ordinal")
-        unsent = [Item("neutral", "slash", _call_link(call), _why_not(call)) for call in calls[:SHOWN]]
+        unsent = [Item("neutral", "slash", _call_link(call), _why_not(call)) for call in self.rows.unsent]
         if self.ended and self.run.status != "CANCELLED":
             return unsent
         turn = Item("neutral", "slash", "The next model call", "no further model call")
         check = Item("neutral", "slash", "The check at the end", "whether everything promised is done")
         return [*unsent, turn, check]
 
-    @cached_property
+    @property
     def open_promises(self) -> list[Obligation]:
-        rows = Obligation.objects.filter(run=self.run, status=ObligationStatus.OPEN)
-        return list(rows.order_by("promised_at", "id"))
+        return self.rows.promises
 
 
 def _s(count: int) -> str:
