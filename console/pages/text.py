@@ -7,8 +7,8 @@ the direction of its neighbours, or that looks like a letter of another script g
 import re
 import unicodedata
 from dataclasses import dataclass
+from html import escape  # as Django's own does it for a text, without its care for lazy ones
 
-from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 # Short names for what people meet often; the rest shows as its code point.
@@ -95,6 +95,8 @@ class Odd:
 
 def odd_characters(text: str) -> list[Odd]:
     """Every odd character of `text`, by position. A line feed, a tab and wide spaces are quiet; the rest is loud."""
+    if text.isascii() and text.isprintable():  # most texts, and none of them has one
+        return []
     found = [Odd(m.start(), m[0], m.lastgroup or "") for m in _ODD.finditer(text)]
     for word in _WORD.finditer(text):
         if _LATIN_LETTER.search(word[0]):
