@@ -42,8 +42,8 @@ def scope_forecast(actor: Actor, scope: Scope) -> dict[str, Any]:
     if not actor.may(Permission.READ):
         raise NotFound
     live = runs_of_scope(scope).filter(status__in=sorted(LIVE_RUN))
-    children = Count("id", filter=Q(parent_run__isnull=False))
-    by_status = live.order_by().values_list("status").annotate(runs=Count("id"), children=children)
+    spawned = Count("id", filter=Q(parent_run__isnull=False))
+    by_status = live.order_by().values_list("status").annotate(runs=Count("id"), spawned=spawned)
     counted = {status: (runs, of_them) for status, runs, of_them in by_status}
     ids = live.values("id")
     calls = ToolCall.objects.filter(run__in=ids).aggregate(
