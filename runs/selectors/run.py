@@ -159,8 +159,12 @@ def artifact_bytes(*, tenant_id: UUID, sha256: str) -> bytes:
 
 def artifacts_bytes(*, tenant_id: UUID, sha256s: Collection[str]) -> dict[str, bytes]:
     """The plain bytes of several artifacts by their digests, in one query. Raises BodyChanged."""
-    rows = Artifact.objects.filter(tenant_id=tenant_id, sha256__in=sha256s)
-    return {row.sha256: proved_body(key_id=row.data_key_id, body=row.body, sha256=row.sha256) for row in rows}
+    return plain_bytes(Artifact.objects.filter(tenant_id=tenant_id, sha256__in=sha256s))
+
+
+def plain_bytes(artifacts: Iterable[Artifact]) -> dict[str, bytes]:
+    """The plain bytes of artifacts by their digests. Raises BodyChanged."""
+    return {row.sha256: proved_body(key_id=row.data_key_id, body=row.body, sha256=row.sha256) for row in artifacts}
 
 
 def held_now(run_id: UUID) -> bool:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from uuid import UUID
+from functools import cached_property
 
 from django.db.models import QuerySet
 
@@ -16,10 +16,10 @@ from console.pages.decision.earlier import asked_before
 from console.pages.diff import Difference, difference, json_pieces
 from console.pages.resting import RestingFact, resting_facts
 from console.pages.stored import stored_arguments
-from receipts.models import ModelCall, Publication, ToolCall
+from receipts.models import ModelCall, Publication, ReportVersion, ToolCall
 from receipts.states import CallStatus, ModelCallStatus
-from runs.models import Run
-from runs.selectors import artifacts_bytes
+from runs.models import Artifact, Run
+from runs.selectors import plain_bytes
 from runtime.masking import Masks
 
 LIKE_RUNS = 200  # where a call like this one is looked for: the newest runs of the same agent
@@ -40,12 +40,20 @@ class Ground:
     like: list[ToolCall]
     verdicts: list[Decision]
     asked: list[Wait]
+    said: list[Artifact]
+    reports: list[Artifact]
+
+    @cached_property
+    def texts(self) -> Mapping[str, bytes]:
+        """The turn that proposed the call, and the report that it publishes, by their digests. Raises BodyChanged."""
+        return plain_bytes([*self.said, *self.reports])
 
 
 def ground_of(wait: Wait) -> Ground:
     """What a wait that `access_wait` has given out rests on, in one query."""
     like = _like(wait).order_by("-created_at")
     turns = ModelCall.objects.filter(run=wait.run_id, turn_no=wait.tool_call.turn_no, status=ModelCallStatus.SEALED)
+    texts = Artifact.objects.filter(tenant_id=wait.tenant_id)
     return Ground(
         *together(
             Obligation.objects.filter(run=wait.run_id).order_by("promised_at", "id"),
@@ -54,6 +62,10 @@ def ground_of(wait: Wait) -> Ground:
             like.select_related("run")[:1],
             Decision.objects.filter(wait__tool_call__in=like.values("id")[:LIKE_RUNS]),
             asked_before(wait),
+            texts.filter(sha256__in=turns.values("response_digest")),
+            texts.filter(
+                sha256__in=ReportVersion.objects.filter(publications__tool_call=wait.tool_call).values("sha256")
+            ),
         )
     )
 
@@ -66,13 +78,6 @@ def _like(wait: Wait) -> QuerySet[ToolCall]:
     like = ToolCall.objects.filter(run__in=newest, tool=call.tool, step_name=call.step_name)
     undecided = [CallStatus.PROPOSED, CallStatus.AWAITING_APPROVAL]
     return like.exclude(status__in=undecided).filter(created_at__lt=call.created_at)
-
-
-def texts_of(tenant_id: UUID, ground: Ground, publication: Publication | None) -> Mapping[str, bytes]:
-    """The turn that proposed the call, and the report that it publishes, by their digests, in one query. Raises BodyChanged."""
-    wanted = [str(turn.response_digest) for turn in ground.turns]
-    wanted += [publication.report_version.sha256] if publication else []
-    return artifacts_bytes(tenant_id=tenant_id, sha256s=wanted) if wanted else {}
 
 
 # ── the last call like it ────────────────────────────────────────────────────
@@ -111,14 +116,14 @@ def last_like(wait: Wait, ground: Ground, masks: Masks) -> LikeCall | None:
 # ── the model's words ────────────────────────────────────────────────────────
 
 
-def model_words(run: Run, ground: Ground, texts: Mapping[str, bytes], masks: Masks) -> tuple[ModelCall, str] | None:
+def model_words(run: Run, ground: Ground, masks: Masks) -> tuple[ModelCall, str] | None:
     """The sealed turn that proposed a call, and its text, without what is masked of the run's calls, whoever looks. None for
     a call that no model proposed.
     """
     if not ground.turns:
         return None
     turn = ground.turns[0]
-    stored = json.loads(texts[str(turn.response_digest)])
+    stored = json.loads(ground.texts[str(turn.response_digest)])
     return turn, str(masks.proposed(run, stored).value["text"])
 
 
@@ -165,6 +170,6 @@ def facts_of(saved: Checkpoint | None, masks: Masks) -> Facts:
 # ── the report ───────────────────────────────────────────────────────────────
 
 
-def report_preview(publication: Publication | None, texts: Mapping[str, bytes]) -> str:
+def report_preview(publication: Publication | None, ground: Ground) -> str:
     """The Markdown of the report version that a call publishes; empty for a call that publishes none."""
-    return texts[publication.report_version.sha256].decode() if publication else ""
+    return ground.texts[publication.report_version.sha256].decode() if publication else ""

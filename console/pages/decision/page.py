@@ -30,7 +30,6 @@ from console.pages.decision.evidence import (
     model_words,
     promises_of,
     report_preview,
-    texts_of,
 )
 from console.pages.decision.lapsing import held_facts, lapsed_point
 from console.pages.decision.points import Point, points_of
@@ -225,7 +224,6 @@ def _evidence_context(state: WaitState, arguments: Stored | None, typed: Typed) 
     """What does not change while one looks."""
     wait, call = state.wait, state.wait.tool_call
     ground = ground_of(wait)
-    texts = texts_of(wait.tenant_id, ground, state.publication)
     masks = Masks(policy=state.found.policy)
     facts = facts_of(state.found.checkpoint, masks)
     held = held_facts(facts.facts, agent_key=wait.run.agent_version.agent.key)
@@ -237,12 +235,12 @@ def _evidence_context(state: WaitState, arguments: Stored | None, typed: Typed) 
         "typed": typed,
         "tool": tool_facts(call, agent_key=wait.run.agent_version.agent.key),
         "like": last_like(wait, ground, masks) if arguments else None,
-        "words": model_words(wait.run, ground, texts, masks),
+        "words": model_words(wait.run, ground, masks),
         "intent": state.since.intents[-1],
         "promises": promises_of(call, ground),
         "commitments": ground.commitments,
         "facts": facts,
-        "report": report_preview(state.publication, texts),
+        "report": report_preview(state.publication, ground),
     }
 
 

@@ -10,6 +10,7 @@ from django.http.response import HttpResponseBase
 from django.urls import reverse
 
 from accounts.errors import NotFound
+from accounts.statements import together
 from accounts.states import Actor, Permission
 from approvals.selectors import access_wait
 from approvals.states import WaitKind, Whose, can_decide
@@ -19,7 +20,7 @@ from console.pages.inbox.items import Counts, Item, inbox_counts, inbox_groups
 from console.pages.room import page, respond
 from console.pages.stored import stored_arguments
 from console.pages.titles import call_question, call_title, publications_of
-from receipts.models import Attempt, ToolCall
+from receipts.models import Attempt, Publication, ToolCall
 from receipts.selectors import access_call, access_contradiction
 from runs.selectors import access_run
 from runtime.masking import Mask, Masks
@@ -140,9 +141,12 @@ def _call_preview(actor: Actor, id: UUID, masks: Masks) -> Preview:
     call = access_call(actor=actor, id=id)
     mask = masks.of(call)
     rows = _rows_of(call, mask)
-    attempts = list(Attempt.objects.filter(tool_call=call).order_by("attempt_no"))
+    attempts, published = together(
+        Attempt.objects.filter(tool_call=call).order_by("attempt_no"),
+        Publication.objects.select_related("report_version").filter(tool_call=call),
+    )
     odd = [row for row in rows or [] if row.odd]
-    title = call_question(call, publications_of([call.id]).get(call.id))
+    title = call_question(call, next(iter(published), None))
     may = actor.may(Permission.RECONCILE)
     return Preview("call", title, call, call.run, rows, odd, attempts, len(mask.paths), reverse("call", args=[id]), may)
 
