@@ -7,7 +7,6 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from accounts.states import Actor
-from checkpoints.models import Checkpoint
 from checkpoints.selectors import access_checkpoint, head_of
 from console.lists.checkpoints import checkpoints_of
 from console.pages.checkpoint.revision import Revision, compared
