@@ -57,7 +57,7 @@ def made_engine(tenant: Tenant) -> Iterator[Engine]:
         SCRIPT.clear()
         engine = Engine(tenant)
 
-        def note(run_id: UUID, delay: object) -> None:
+        def note(run_id: UUID) -> None:
             engine.hints.append(run_id)
 
         patch.setattr(wakeups, "_send", note)
