@@ -8,6 +8,7 @@ import pytest
 from approvals.policies import Masked
 from console.pages.decision.alike import (
     apart,
+    are_numbers,
     counted,
     is_amount,
     is_steady,
@@ -94,6 +95,18 @@ def test_a_long_row_of_digits_is_a_name_and_not_an_amount(text: str, amount: boo
 def test_numbers_are_read_as_they_stand() -> None:
     assert number("1840.50") == Decimal("1840.50")
     assert [number(text) for text in ("1_000", " 12", "Infinity", "twelve", "1,5")] == [None] * 5
+
+
+@pytest.mark.parametrize("text", ["1e999999999", "1e-999999999", "0e999999999", "9" * 26, "1." + "0" * 30])
+def test_a_number_that_nobody_could_reckon_with_is_not_taken_for_one(text: str) -> None:
+    """Written out, the first of them alone would fill the memory."""
+    assert number(text) is None
+
+
+def test_what_is_no_number_where_all_were_numbers_is_told_of() -> None:
+    assert are_numbers({"12.00": 1, "13.50": 1})
+    assert not are_numbers({"12.00": 1, "twelve": 1})
+    assert not are_numbers({})
 
 
 @pytest.mark.parametrize(

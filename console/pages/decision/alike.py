@@ -14,6 +14,7 @@ from console.pages.arguments import leaves
 SHORT = 120  # characters: a longer text is compared line by line instead
 LOOKS_ALIKE = 6  # characters: of two shorter texts one or two that differ are no likeness
 NAME_DIGITS = 8
+DIGITS = 25  # a number of more is no amount, and could not be reckoned with exactly
 OFTEN = 2  # how often a value was approved before another one is held against it
 
 Values = Mapping[str, str]
@@ -110,7 +111,13 @@ def number(text: str) -> Decimal | None:
         found = Decimal(text)
     except InvalidOperation:
         return None
-    return found if found.is_finite() and text.strip() == text and "_" not in text else None
+    plain = found.is_finite() and text.strip() == text and "_" not in text
+    return found if plain and abs(found.adjusted()) < DIGITS and len(found.as_tuple().digits) < DIGITS else None
+
+
+def are_numbers(seen: Mapping[str, int]) -> bool:
+    """Whether every value so far was a number, so that one that is none, or too long to be reckoned with, says something."""
+    return bool(seen) and all(number(value) is not None for value in seen)
 
 
 def is_amount(text: str) -> bool:

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from console.pages.arguments import ArgumentRow
 from console.pages.decision.alike import (
     Values,
+    are_numbers,
     counted,
     is_amount,
     is_steady,
@@ -156,7 +157,7 @@ def _values(now: Values, same: Sequence[Earlier], approved: Sequence[Earlier]) -
         size = _size(path, value, [one.values[path] for one in reversed(same) if path in one.values])
         if size is not None:
             yield size
-        elif number(value) is None and is_steady(seen or anywhere):
+        elif number(value) is None and (is_steady(seen or anywhere) or are_numbers(seen or anywhere)):
             fresh.append((path, value, anywhere[value]))
     if fresh:
         yield _new(fresh, len(same), len(approved))
