@@ -24,15 +24,23 @@ WITH event AS (
         prev_hash, hash)
     VALUES (%(tenant)s, %(seq)s, %(actor)s, %(action)s, %(object_type)s, %(object_id)s, %(detail)s, %(canonical)s,
         %(at)s, %(previous)s, %(hash)s)
-    RETURNING tenant_id, seq, hash)
+    RETURNING id, tenant_id, seq, hash),
+why AS (
+    INSERT INTO accounts_auditreason (event_id, reason)
+    SELECT event.id, %(reason)s FROM event WHERE %(reason)s::text <> '')
 UPDATE accounts_audithead h SET seq = event.seq, hash = event.hash FROM event WHERE h.tenant_id = event.tenant_id"""
 
 
-def audit_append(*, actor: Actor, action: str, object_type: str, object_id: UUID | int, detail: dict[str, Any]) -> None:
+def audit_append(
+    *, actor: Actor, action: str, object_type: str, object_id: UUID | int, detail: dict[str, Any], reason: str = ""
+) -> None:
     """Append one event inside the caller's transaction. Locks the chain's end, so it comes last (ruling 37).
 
     `detail` holds ids, digests and enums; never bodies, arguments or a person's words, which have rows of their own (T24).
+    `reason`: why, where no such row says it; it is kept beside the event, which holds its digest.
     """
+    if reason:
+        detail = {**detail, "reason_digest": _digest(reason)}
     seq, previous, at = fetch(_CHAIN_END, {"tenant": actor.tenant_id})[0]
     event = {
         "seq": seq + 1,
@@ -58,8 +66,13 @@ def audit_append(*, actor: Actor, action: str, object_type: str, object_id: UUID
         "at": at,
         "previous": previous,
         "hash": digest,
+        "reason": reason,
     }
     fetch(_APPEND, row)
+
+
+def _digest(reason: str) -> str:
+    return hashlib.sha256(reason.encode()).hexdigest()
 
 
 def audit_refused(*, actor: Actor, action: str, object_type: str, object_id: UUID, refused: Refused) -> None:
@@ -77,7 +90,7 @@ def audit_refused(*, actor: Actor, action: str, object_type: str, object_id: UUI
 def audit_verify(tenant_id: UUID) -> int:
     """Walk the chain of a tenant. Returns the number of events; raises ValueError naming the first broken one."""
     previous, count = "0" * 64, 0
-    for event in AuditEvent.objects.filter(tenant_id=tenant_id).order_by("seq").iterator():
+    for event in AuditEvent.objects.filter(tenant_id=tenant_id).select_related("why").order_by("seq").iterator():
         count += 1
         canonical = bytes(event.canonical)
         intact = event.seq == count and event.prev_hash == previous and _shown_as_hashed(event, canonical)
@@ -98,7 +111,14 @@ def _shown_as_hashed(event: AuditEvent, canonical: bytes) -> bool:
         return False
     return bool(
         hashed["detail"] | {"door": hashed["door"]} == event.detail
+        and _reason_as_hashed(event)
         and [event.object_type, event.object_id] == hashed["object"]
         and (event.seq, event.at.isoformat(), event.actor, event.action, event.prev_hash)
         == tuple(hashed[name] for name in ("seq", "at", "actor", "action", "prev"))
     )
+
+
+def _reason_as_hashed(event: AuditEvent) -> bool:
+    """True if the words beside the event, where there are any, are those that it was sealed with."""
+    said = getattr(event, "why", None)
+    return said is None or _digest(said.reason) == event.detail.get("reason_digest")

@@ -246,6 +246,23 @@ class AuditEvent(models.Model):
         return f"{self.action} {self.object_id}"
 
 
+class AuditReason(models.Model):
+    """Why a person did what an event tells of, in their own words, where the act has no row of its own that says so.
+
+    The event holds only the digest: words are no part of the chain (T24).
+    """
+
+    event = models.OneToOneField(AuditEvent, primary_key=True, on_delete=models.PROTECT, related_name="why")
+    reason = models.TextField()
+
+    class Meta:
+        constraints: ClassVar = [models.CheckConstraint(condition=~Q(reason=""), name="audit_reason_said")]
+        triggers: ClassVar = [append_only(), no_truncate()]
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 class SavedView(models.Model):
     """A list as somebody looks at it: its filters, order and columns under a name. Their own, or shared in the tenant."""
 

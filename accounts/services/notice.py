@@ -1,6 +1,5 @@
 """The outbox of what people are told outside the pages: written with the fact, claimed, and closed."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -162,11 +161,7 @@ def notices_purge(*, actor: Actor, days: int, reason: str) -> tuple[int, int]:
             action="notices.purge",
             object_type="tenant",
             object_id=actor.tenant_id,
-            detail={
-                "days": days,
-                "notices": told,
-                "endpoints": endpoints,
-                "reason_digest": hashlib.sha256(reason.encode()).hexdigest(),
-            },
+            detail={"days": days, "notices": told, "endpoints": endpoints},
+            reason=reason,
         )
     return told, endpoints

@@ -14,7 +14,7 @@ def events_visible(actor: Actor) -> QuerySet[AuditEvent]:
     """The events of the actor's tenant; none without the permission to audit."""
     if not actor.may(Permission.AUDIT):
         return AuditEvent.objects.none()
-    return AuditEvent.objects.filter(tenant_id=actor.tenant_id).defer("canonical")
+    return AuditEvent.objects.filter(tenant_id=actor.tenant_id).select_related("why").defer("canonical")
 
 
 def _by(rows: QuerySet[AuditEvent], person: str) -> QuerySet[AuditEvent]:
@@ -23,6 +23,11 @@ def _by(rows: QuerySet[AuditEvent], person: str) -> QuerySet[AuditEvent]:
 
 def _detail(event: AuditEvent) -> Cell:
     return Cell("ids", _said(event.detail))
+
+
+def _why(event: AuditEvent) -> Cell:
+    said = getattr(event, "why", None)
+    return Cell("text", said.reason if said else "")
 
 
 def _said(value: object) -> str:
@@ -72,9 +77,10 @@ AUDIT = Listing(
         Column("object", "About", lambda event: Cell("text", event.object_type)),
         Column("object_id", "Its id", lambda event: Cell("ids", event.object_id)),
         Column("detail", "Detail", _detail),
+        Column("why", "Why", _why),
         Column("hash", "Seal", lambda event: Cell("digest", event.hash)),
     ),
-    shown=("seq", "at", "actor", "action", "object", "object_id", "detail", "hash"),
+    shown=("seq", "at", "actor", "action", "object", "object_id", "detail", "why", "hash"),
     empty=Empty("Nothing was done yet.", "The first act of a person appears here."),
     topic="",
     permission=Permission.AUDIT,

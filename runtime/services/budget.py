@@ -7,7 +7,6 @@ from django.db import transaction
 
 from accounts.errors import Invalid, Refused
 from accounts.states import Actor, Permission
-from runs.canonical import digest
 from runs.errors import CapNotHigher, NoCap
 from runs.leases import lease_lock_any
 from runs.live import hint_changed
@@ -63,8 +62,7 @@ def _raise(actor: Actor, run_id: UUID, unit: str, cap: int, reason: str) -> CapR
         run_move(run, RunStatus.QUEUED, cause="CAP_RAISED", actor=actor.label, detail=f"{unit}: {before} to {cap}")
         hint_run(run_id=run.id)
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
-    detail = {"unit": unit, "from": before, "to": cap, "reason_digest": digest(reason.encode())}
-    audit(actor, "run.budget", "run", run_id, detail)
+    audit(actor, "run.budget", "run", run_id, {"unit": unit, "from": before, "to": cap}, reason=reason)
     return CapRaised(run.id, unit, cap, str(run.status))
 
 

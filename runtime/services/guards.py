@@ -59,9 +59,11 @@ def wake(run: Any, cause: WakeupCause, key: str) -> None:
     wakeup_write(tenant_id=run.tenant_id, run_id=run.id, cause=cause, dedupe_key=key)
 
 
-def audit(actor: Actor, action: str, object_type: str, object_id: UUID, detail: dict[str, Any]) -> None:
-    """Audit what was done, last in its transaction."""
-    audit_append(actor=actor, action=action, object_type=object_type, object_id=object_id, detail=detail)
+def audit(
+    actor: Actor, action: str, object_type: str, object_id: UUID, detail: dict[str, Any], *, reason: str = ""
+) -> None:
+    """Audit what was done, last in its transaction; with the reason, where no row of the act holds it."""
+    audit_append(actor=actor, action=action, object_type=object_type, object_id=object_id, detail=detail, reason=reason)
 
 
 def audited(outcome: T | Refused, actor: Actor, action: str, object_type: str, object_id: UUID) -> T | Refused:

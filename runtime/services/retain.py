@@ -14,7 +14,6 @@ from checkpoints.selectors import runs_with_more_than, stored_bodies
 from checkpoints.services import bodies_lock, bodies_purge
 from checkpoints.states import StoredBody, expendable
 from receipts.selectors import unsettled_revisions
-from runs.canonical import digest
 from runs.faults import reach
 from runs.live import hint_changed
 from runs.selectors import access_run, forked_revisions, run_now
@@ -94,9 +93,8 @@ def _batch(actor: Actor, run_id: UUID, reason: str) -> list[StoredBody]:
         "revisions": [body.revision for body in batch],
         "bytes": sum(body.size for body in batch),
         "policy": {"latest": settings.RETAIN_LATEST, "daily": settings.RETAIN_DAILY},
-        "reason_digest": digest(reason.encode()),
     }
-    audit(actor, "run.retain", "run", run_id, detail)
+    audit(actor, "run.retain", "run", run_id, detail, reason=reason)
     return batch
 
 

@@ -100,8 +100,8 @@ def _migrate(actor: Actor, run: Any, reason: str) -> Upgraded | Refused:
     if found == FORMAT_VERSION:
         return NothingToMigrate({"format": found})
     position = load_older_head(run)
-    detail = {"from_format": found, "to_format": FORMAT_VERSION, "reason_digest": digest(reason.encode())}
-    return _move_head(actor, run, position, position.snapshot, Trigger.MIGRATION, detail)
+    detail = {"from_format": found, "to_format": FORMAT_VERSION}
+    return _move_head(actor, run, position, position.snapshot, Trigger.MIGRATION, detail, reason)
 
 
 def _repin(actor: Actor, run: Any, reason: str) -> Upgraded | Refused:
@@ -131,8 +131,8 @@ def _repin(actor: Actor, run: Any, reason: str) -> Upgraded | Refused:
             "message_seq": message_append(run=run, role="notice", text=notice, after_turn=position.snapshot.turn_no),
         }
     )
-    detail = {"from": before.manifest_digest, "to": manifest_digest, "reason_digest": digest(reason.encode())}
-    return _move_head(actor, run, position, snapshot, Trigger.REPIN, detail, superseded)
+    detail = {"from": before.manifest_digest, "to": manifest_digest}
+    return _move_head(actor, run, position, snapshot, Trigger.REPIN, detail, reason, superseded)
 
 
 _UNSENT = (CallStatus.PROPOSED, CallStatus.AWAITING_APPROVAL, CallStatus.AWAITING_INPUT)
@@ -156,6 +156,7 @@ def _move_head(
     changed: Snapshot,
     trigger: Trigger,
     detail: dict[str, Any],
+    reason: str,
     superseded: int = 0,
 ) -> Upgraded:
     """Supersede what is asked, move the head by one in its phase, and queue the run if this was what it was held for."""
@@ -173,7 +174,7 @@ def _move_head(
         run_move(run, RunStatus.QUEUED, cause=str(trigger), actor=actor.label)
         hint_run(run_id=run.id)
     hint_changed(tenant_id=run.tenant_id, run_id=run.id)
-    audit(actor, _ACTION[trigger], "run", run.id, {"revision": snapshot.revision} | detail)
+    audit(actor, _ACTION[trigger], "run", run.id, {"revision": snapshot.revision} | detail, reason=reason)
     return Upgraded(run.id, snapshot.revision, superseded)
 
 

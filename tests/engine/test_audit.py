@@ -1,5 +1,6 @@
 """The audit chain: every act is in it, in one line, and a change of any of it is found."""
 
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -7,7 +8,7 @@ import pytest
 from django.db import DatabaseError, transaction
 
 from accounts.audit import audit_append, audit_verify
-from accounts.models import AuditEvent, AuditHead
+from accounts.models import AuditEvent, AuditHead, AuditReason
 from accounts.states import Actor
 from tests.engine.engine import Engine, people, sql, sql_past_triggers
 from tests.engine.races import Aside, terminate, together, uncommitted
@@ -64,6 +65,41 @@ def test_a_changed_event_is_found_and_named(actor: Actor, change: str) -> None:
     sql_past_triggers(f"UPDATE accounts_auditevent SET {change} WHERE seq = 3")
     with pytest.raises(ValueError, match=r"audit event (3|4|30) does not"):
         audit_verify(actor.tenant_id)
+
+
+WHY = "The model needs a longer look – ✓\nsee the ticket"
+
+
+@pytest.fixture
+def explained(actor: Actor) -> AuditEvent:
+    """The sixth act, of which nothing but the chain says why."""
+    with transaction.atomic():
+        audit_append(actor=actor, action="test.act", object_type="test", object_id=OBJECT, detail={}, reason=WHY)
+    return AuditEvent.objects.get(tenant_id=actor.tenant_id, seq=6)
+
+
+def test_a_reason_stands_beside_its_event_in_full_and_in_it_by_its_digest(explained: AuditEvent) -> None:
+    assert explained.why.reason == WHY
+    assert explained.detail["reason_digest"] == sha256(WHY.encode()).hexdigest()
+    assert WHY.encode() not in bytes(explained.canonical)
+    assert audit_verify(explained.tenant_id) == 6
+
+
+def test_an_act_without_a_reason_has_none_beside_it(actor: Actor) -> None:
+    assert not AuditReason.objects.filter(event__tenant_id=actor.tenant_id).exists()
+
+
+def test_a_changed_reason_is_found(explained: AuditEvent) -> None:
+    sql_past_triggers("UPDATE accounts_auditreason SET reason = 'another' WHERE event_id = %s", explained.id)
+    with pytest.raises(ValueError, match="audit event 6 does not"):
+        audit_verify(explained.tenant_id)
+
+
+@pytest.mark.parametrize("change", ["UPDATE accounts_auditreason SET reason = 'x'", "DELETE FROM accounts_auditreason"])
+def test_nobody_writes_a_reason_anew(explained: AuditEvent, change: str) -> None:
+    with pytest.raises(DatabaseError, match="Cannot update or delete"):
+        sql(change)
+    assert AuditReason.objects.get(event=explained).reason == WHY
 
 
 @pytest.mark.parametrize(("gone", "said"), [("1", "event 2"), ("3", "event 4"), ("5", "ends at 4"), ("4, 5", "at 3")])

@@ -66,6 +66,7 @@ def test_a_raised_cap_queues_a_run_that_is_held_for_it_and_it_goes_on(engine: En
     assert engine.hints == [run_id]
     event = AuditEvent.objects.get(action="run.budget")
     assert (event.detail["unit"], event.detail["from"], event.detail["to"]) == ("model_calls", 1, 5)
+    assert event.why.reason == "it needs more"
     drive(run_id)
     assert run_now(run_id).status == "COMPLETED"
     assert causes(run_id).count("CAP_RAISED") == 1

@@ -14,7 +14,7 @@ from django.db import DatabaseError
 from django.test import override_settings
 
 from accounts.errors import AlreadyTested, EndpointGone, EndpointNotPaused, EndpointPaused, Invalid, NotAllowed
-from accounts.models import AuditEvent, DataKey, Endpoint, Notice
+from accounts.models import AuditEvent, AuditReason, DataKey, Endpoint, Notice
 from accounts.selectors import plain_body
 from accounts.states import HEARD, NoticeKind
 from runtime.notices import notices_deliver
@@ -283,6 +283,7 @@ def test_what_was_told_goes_after_its_time_and_removed_endpoints_with_it(engine:
     assert list(Endpoint.objects.values_list("id", flat=True)) == [kept]
     assert list(Notice.objects.values_list("status", flat=True)) == ["PENDING"]
     assert audited()[0] == "notices.purge" and (audited()[1]["notices"], audited()[1]["endpoints"]) == (2, 1)
+    assert AuditReason.objects.get(event__action="notices.purge").reason == "old"
 
 
 def test_only_who_may_retain_lets_go_and_says_why(engine: Engine, hook: Receiver) -> None:

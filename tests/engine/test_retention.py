@@ -106,6 +106,7 @@ def test_each_batch_is_a_transaction_with_its_audit_row(engine: Engine, monkeypa
     assert [event.detail["revisions"] for event in events] == [[10, 9, 8, 7], [6, 5, 4, 3], [2, 1]]
     assert {event.actor for event in events} == {f"person:gail-{engine.tenant.slug}"}
     assert all(event.detail["policy"] == {"latest": 2, "daily": False} for event in events)
+    assert len({event.why.reason for event in events}) == 1
 
 
 def test_the_nonce_is_nowhere_afterwards(engine: Engine) -> None:

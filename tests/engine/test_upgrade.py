@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from accounts.errors import Invalid, NotAllowed
+from accounts.models import AuditReason
 from accounts.selectors import current_data_key, sealed_body
 from approvals.models import Wait
 from checkpoints.envelope import Contract, Snapshot, migration
@@ -128,6 +129,7 @@ def test_a_migrated_run_asks_again_at_the_new_revision(
     assert woken.status == "INVALIDATED"
     assert (run_now(woken.run_id).status, causes(woken.run_id)[-1]) == ("QUEUED", "MIGRATION")
     assert engine.audited()[-1] == ("run.migrate", "person:otto", None)
+    assert AuditReason.objects.get(event__action="run.migrate", event__object_id=str(woken.run_id)).reason
     drive(woken.run_id)
     fresh = open_wait(woken.run_id)
     assert (fresh.checkpoint_revision, fresh.checkpoint_digest) == (new.revision, new.digest)

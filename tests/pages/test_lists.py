@@ -163,6 +163,7 @@ def test_the_audit_is_read_by_auditors_only_and_says_whether_it_is_whole(mo: Mem
             object_type="run",
             object_id=auditor.tenant.id,
             detail={"code": "X", "hears": ["HELD", "STUCK"], "all": True},
+            reason="since the ticket says so" if action == "policy.activate" else "",
         )
     assert mo.client.get("/audit/").status_code == 403
     assert mo.client.get("/audit/verified/").status_code == 403
@@ -173,6 +174,7 @@ def test_the_audit_is_read_by_auditors_only_and_says_whether_it_is_whole(mo: Mem
     html = auditor.get("/audit/?person=ada")
     assert "policy.activate" in html and "It ends at event" in html
     assert "all yes, code X, door page, hears (HELD, STUCK)" in html
+    assert html.count("since the ticket says so") == 1
     assert len(rows(auditor.get("/audit/?refused=yes"), "event")) == 1
     assert len(rows(auditor.get("/audit/?action=run.stop"), "event")) == 1
     verified = auditor.get("/audit/verified/")
