@@ -93,7 +93,7 @@ def test_a_finished_run_keeps_every_receipt_and_report_and_the_audit_verifies(en
     before, audit = counts(), list(AuditEvent.objects.order_by("seq").values_list("hash", flat=True))
     gone = engine.retain(run_id)
     assert len(gone.going) >= 1 and run_now(run_id).status == "COMPLETED"
-    assert added(before) == {"accounts_auditevent": 1}
+    assert added(before) == {"accounts_auditevent": 1, "accounts_auditreason": 1}
     assert list(AuditEvent.objects.order_by("seq").values_list("hash", flat=True))[:-1] == audit
     assert audit_verify(engine.tenant.id) == len(audit) + 1
 

@@ -20,6 +20,7 @@ from runs.models import (
     ControlRequest,
     MemoryItem,
     Run,
+    RunTag,
     ScopeControl,
     Thread,
     Workspace,
@@ -264,6 +265,10 @@ class Told:
         return made(
             SavedView, tenant=self.run.tenant, membership=membership, listed="runs", name=str(new_id()), query=""
         )
+
+    def another_tag(self) -> RunTag:
+        """One of its tags."""
+        return made(RunTag, tenant=self.run.tenant, run=self.run, tag=new_id().hex, place=1)
 
     def look_into(self, call: ToolCall) -> None:
         """A probe, a file and a first word about a call."""

@@ -265,6 +265,7 @@ def test_a_row_that_names_an_object_of_another_tenant_is_refused(told: Told, for
     told.another_endpoint()
     told.another_view()
     told.another_bulk()
+    told.another_tag()
     told.another_scope(agent=told.run.thread.agent)
     told.another_stop("SETTLED", scope_control=told.another_scope(thread=told.run.thread))
     told.another_call(proposed_by="HUMAN", author="person:x", instead_of=told.call)
