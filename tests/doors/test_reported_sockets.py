@@ -104,7 +104,7 @@ def open_line(site: Site, cookie: str) -> connect:
     )
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(50, marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("count", [4, pytest.param(50, marks=pytest.mark.matrix)])
 def test_b72_whoever_comes_and_goes_all_the_time_ends_with_what_is_in_the_database(site: Site, count: int) -> None:
     run = site.run()
     actor = Actor(site.tenant.id, site.person.user.username, frozenset(site.person.roles))

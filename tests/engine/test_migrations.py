@@ -10,6 +10,8 @@ from tests.engine.engine import Engine, sql
 from tests.engine.lost import lose_answer
 from tests.scenarios.invariants import broken_invariants
 
+pytestmark = pytest.mark.matrix  # the whole schema, there and back
+
 BY_UNIT = "SELECT receipt_id, attempt_no, kind, unit, amount FROM runs_budgetentry ORDER BY 1, 2, 3, 4"
 MOVEMENTS = "SELECT * FROM runs_budgetentry ORDER BY receipt_id, attempt_no, kind"
 
