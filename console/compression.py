@@ -1,8 +1,10 @@
 """What travels is compressed: pages, the API's answers, styles and scripts (ADR 0076)."""
 
+from collections.abc import AsyncIterator
 from http import HTTPStatus
+from typing import cast
 
-from django.http import HttpRequest
+from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 
@@ -25,4 +27,11 @@ class CompressTexts(GZipMiddleware):
         is_text = response.get("Content-Type", "").startswith(TEXTS)
         if not is_text or response.status_code == HTTPStatus.PARTIAL_CONTENT:
             return response
+        if isinstance(response, StreamingHttpResponse) and response.is_async:
+            response.streaming_content = _whole(cast("AsyncIterator[bytes]", response.streaming_content))
         return super().process_response(request, response)
+
+
+async def _whole(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """A file in one piece. Django packs each piece of an asynchronous answer by itself, and a browser reads no further than the first."""
+    yield b"".join([piece async for piece in pieces])
