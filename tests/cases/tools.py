@@ -1,6 +1,7 @@
 """What the agents of the prepared cases can do: tools of a small trading house, whose effects happen in the outside world."""
 
 import re
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from receipts.states import EffectClass
@@ -25,7 +26,7 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "unnamed"
 
 
-class _Order(PlainTool):
+class _Order(PlainTool, ABC):
     """Sends its arguments to the other side, which does it again if it is asked again."""
 
     key: ClassVar[str]
@@ -36,8 +37,9 @@ class _Order(PlainTool):
     arguments: ClassVar[type[Arguments]]
     look: ClassVar[tuple[tuple[str, str], ...]] = BOOK
 
+    @abstractmethod
     def step_label(self, args: Arguments) -> str:
-        raise NotImplementedError
+        """What is ordered, and where."""
 
     def run(self, context: ToolContext, args: Arguments) -> ToolOutcome:
         """Once."""
