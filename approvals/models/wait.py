@@ -129,6 +129,10 @@ class Wait(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["tenant", "-opened_at", "-id"], name="wait_newest"),
             models.Index(fields=["tenant", "deadline"], condition=Q(status="OPEN"), name="wait_open"),
+            models.Index(fields=["tenant", "kind", "deadline"], condition=Q(status="OPEN"), name="wait_open_of_kind"),
+            models.Index(
+                fields=["tenant", "deadline"], condition=Q(status="OPEN", risk=Risk.HIGH), name="wait_open_grave"
+            ),
             models.Index(fields=["deadline"], condition=Q(status="OPEN"), name="wait_due"),
             models.Index(fields=["tenant", "closed_at"], condition=Q(closed_at__isnull=False), name="wait_closed"),
             models.Index(fields=["run"], condition=Q(status__in=sorted(LIVE_WAIT)), name="wait_live"),

@@ -48,12 +48,12 @@ def may(context: Context, permission: str) -> bool:
 
 
 @register.simple_tag(takes_context=True)
-def inbox_total(context: Context) -> int:
+def inbox_total(context: Context) -> str:
     """How many things need a person, for the count in the top bar."""
     actor, known = context.get("actor"), context.get("inbox_total")
     if known is not None:
-        return int(known)
-    return inbox_counts(actor).total if actor else 0
+        return str(known)
+    return inbox_counts(actor).said if actor else "0"
 
 
 @register.simple_tag(takes_context=True)

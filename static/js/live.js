@@ -78,7 +78,8 @@
   document.addEventListener("htmx:afterSettle", () => {
     subscribe();
     const count = document.querySelector("[data-inbox-count]");
-    if (count) document.title = document.title.replace(/^(\(\d+\) )?/, Number(count.dataset.inboxCount) ? `(${count.dataset.inboxCount}) ` : "");
+    const said = count?.dataset.inboxCount; // "1,000+" where there are more than are counted
+    if (said) document.title = document.title.replace(/^(\([\d,+]+\) )?/, said === "0" ? "" : `(${said}) `);
   });
 
   // Whoever does not see the page hears what its head says once that has changed: a state, or how much needs a person.

@@ -131,3 +131,8 @@ def test_no_flood_hides_what_is_of_high_risk_and_the_rest_is_a_link_away(
     assert html.index("High risk") < html.index(f'id="row-wait-{waits[-1].id}"')
     assert html.count('id="row-wait-') == 3
     assert "2 more open waits" in html and 'href="/waits/?status=OPEN"' in html
+
+
+def test_a_count_says_where_it_was_not_counted_to_its_end() -> None:
+    assert items.Counts(unknown=1, approvals=1000, questions=2, held=0, flags=0).said == "1,003"
+    assert items.Counts(unknown=57, approvals=1001, questions=0, held=0, flags=0).said == "1,057+"

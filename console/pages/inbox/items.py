@@ -13,6 +13,7 @@ from accounts.states import Actor, Permission
 from approvals.models import Assignment, Vote, Wait
 from approvals.selectors import waits_visible, waits_whose
 from approvals.states import Risk, WaitKind, WaitStatus, Whose
+from console.lists.listing import COUNT_LIMIT
 from console.pages import signs, words
 from console.pages.titles import call_title, publications_of, question_titles
 from receipts.models import Attempt, Contradiction, Reconciliation, ToolCall
@@ -27,21 +28,28 @@ KIND_LIMIT = 60  # shown of each kind, and of waits twice: those of high risk by
 ONE_KIND_LIMIT = 200  # where only one kind is asked for
 SOON = timedelta(minutes=30)
 
+# Every page asks this for the mark beside the door, so each kind is counted up to one more than the limit.
 _COUNTS = """
-SELECT (SELECT count(*) FROM receipts_toolcall t WHERE tenant_id = %(tenant)s AND unknown
+SELECT (SELECT count(*) FROM (SELECT FROM receipts_toolcall t WHERE tenant_id = %(tenant)s AND unknown
             AND effect_class <> 'READ_ONLY' AND NOT EXISTS (SELECT FROM receipts_reconciliation r
-                WHERE r.tool_call_id = t.id AND r.seen_attempts = t.attempts AND r.verdict <> 'PROCEED_UNKNOWN')),
-       (SELECT count(*) FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN' AND kind = 'APPROVAL'),
-       (SELECT count(*) FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN' AND kind = 'QUESTION'),
-       (SELECT count(*) FROM runs_run WHERE tenant_id = %(tenant)s AND status = 'HELD'
-            AND hold_reason <> 'UNCERTAIN_CALL'),
-       (SELECT count(*) FROM receipts_contradiction WHERE tenant_id = %(tenant)s AND closed_at IS NULL),
+                WHERE r.tool_call_id = t.id AND r.seen_attempts = t.attempts AND r.verdict <> 'PROCEED_UNKNOWN')
+            LIMIT %(most)s) few),
+       (SELECT count(*) FROM (SELECT FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN'
+            AND kind = 'APPROVAL' LIMIT %(most)s) few),
+       (SELECT count(*) FROM (SELECT FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN'
+            AND kind = 'QUESTION' LIMIT %(most)s) few),
+       (SELECT count(*) FROM (SELECT FROM runs_run WHERE tenant_id = %(tenant)s AND status = 'HELD'
+            AND hold_reason <> 'UNCERTAIN_CALL' LIMIT %(most)s) few),
+       (SELECT count(*) FROM (SELECT FROM receipts_contradiction WHERE tenant_id = %(tenant)s AND closed_at IS NULL
+            LIMIT %(most)s) few),
        clock_timestamp(), coalesce((SELECT number FROM approvals_policyhead WHERE tenant_id = %(tenant)s), 0)"""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many items of each kind there are, when that was by the database's clock, and the number of the policy in force then."""
+    """How many items of each kind there are, as far as they are counted, when that was by the database's clock, and the number
+    of the policy in force then.
+    """
 
     unknown: int
     approvals: int
@@ -53,7 +61,17 @@ class Counts:
 
     @property
     def total(self) -> int:
-        return self.unknown + self.approvals + self.questions + self.held + self.flags
+        return sum(self._kinds)
+
+    @property
+    def said(self) -> str:
+        """The total as it is read: “1,057+” where one kind was not counted to its end."""
+        more = "+" if any(count > COUNT_LIMIT for count in self._kinds) else ""
+        return f"{sum(min(count, COUNT_LIMIT) for count in self._kinds):,}{more}"
+
+    @property
+    def _kinds(self) -> tuple[int, ...]:
+        return self.unknown, self.approvals, self.questions, self.held, self.flags
 
 
 @dataclass(frozen=True)
@@ -90,11 +108,11 @@ def inbox_counts(actor: Actor, whose: Whose = Whose.ALL) -> Counts:
     if not actor.may(Permission.READ):
         return Counts(0, 0, 0, 0, 0)
     with connection.cursor() as cursor:
-        cursor.execute(_COUNTS, {"tenant": actor.tenant_id})
+        cursor.execute(_COUNTS, {"tenant": actor.tenant_id, "most": COUNT_LIMIT + 1})
         counts = Counts(*cursor.fetchone())
     if whose == Whose.ALL:
         return counts
-    asked = {kind: open_waits(actor, whose, kind).count() for kind in WaitKind}
+    asked = {kind: _asked_about(actor, whose, kind)[: COUNT_LIMIT + 1].count() for kind in WaitKind}
     approvals, questions = asked[WaitKind.APPROVAL], asked[WaitKind.QUESTION]
     if whose == Whose.MINE:
         return Counts(0, approvals, questions, 0, 0, counts.at, counts.policy)
@@ -119,25 +137,33 @@ def open_flags(actor: Actor) -> QuerySet[Contradiction]:
     return flags.defer("tool_call__args").order_by("raised_at", "id")
 
 
-def open_waits(actor: Actor, whose: Whose = Whose.ALL, kind: WaitKind | None = None) -> QuerySet[Wait]:
-    """Open waits, the one that runs out first in front; those of one kind, where it is given."""
-    visible = waits_whose(waits_visible(actor), actor=actor, whose=whose)
-    waits = visible.filter(status=WaitStatus.OPEN).select_related("run", "tool_call")
-    if kind is not None:
-        waits = waits.filter(kind=kind)
+def _asked_about(actor: Actor, whose: Whose, kind: WaitKind | None) -> QuerySet[Wait]:
+    """Open waits; those of one kind, where it is given."""
+    waits = waits_whose(waits_visible(actor), actor=actor, whose=whose).filter(status=WaitStatus.OPEN)
+    return waits if kind is None else waits.filter(kind=kind)
+
+
+def _told(waits: QuerySet[Wait]) -> QuerySet[Wait]:
+    """Waits with what their rows say of them, the one that runs out first in front."""
     votes = Vote.objects.filter(wait=OuterRef("pk"), verdict="APPROVE", withdrawn_at=None).order_by()
     looking = Assignment.objects.filter(wait=OuterRef("pk"), ended_at=None)
     said = {
         "approvals_given": Subquery(votes.values("wait").annotate(n=Count("pk")).values("n")),
         "looked_at_by": Subquery(looking.values("person")[:1]),
     }
-    return waits.defer("tool_call__args").annotate(**said).order_by("deadline", "id")
+    rows = waits.select_related("run", "tool_call").defer("tool_call__args")
+    return rows.annotate(**said).order_by("deadline", "id")
 
 
 def _first_waits(actor: Actor, whose: Whose, kind: WaitKind | None, most: int) -> list[Wait]:
-    """The open waits that are shown: those of high risk first, so that no flood of others hides one."""
-    waits = open_waits(actor, whose, kind)
-    grave, rest = together(waits.filter(risk=Risk.HIGH)[:most], waits.exclude(risk=Risk.HIGH)[:most])
+    """The open waits that are shown: those of high risk first, so that no flood of others hides one. Which ones they are is found
+    by an index, before anything else of them is read.
+    """
+    first = _asked_about(actor, whose, kind).order_by("deadline", "id").values("id")
+    grave, rest = together(
+        _told(Wait.objects.filter(id__in=first.filter(risk=Risk.HIGH)[:most])),
+        _told(Wait.objects.filter(id__in=first.exclude(risk=Risk.HIGH)[:most])),
+    )
     return [*grave, *rest]
 
 

@@ -14,6 +14,7 @@ from accounts.statements import together
 from accounts.states import Actor, Permission
 from approvals.selectors import access_wait
 from approvals.states import WaitKind, Whose, can_decide
+from console.lists.listing import COUNT_LIMIT, said_count
 from console.pages.arguments import ArgumentRow
 from console.pages.inbox.filter import KINDS, WHOSE, Filter, filter_of
 from console.pages.inbox.items import Counts, Item, inbox_counts, inbox_groups
@@ -34,6 +35,7 @@ class Tab:
     lamp: str
     icon: str
     count: int
+    said: str
     url: str
     current: bool
 
@@ -54,7 +56,7 @@ def inbox(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     context: dict[str, Any] = {
         "groups": groups,
         "counts": counts,
-        "more": _not_shown(counts, chosen, items),
+        "more": said_count(more) if (more := _not_shown(counts, chosen, items)) > 0 else "",
         "tabs": _tabs(counts, chosen),
         "whose": [(words, replace(chosen, whose=one).url, one == chosen.whose) for one, words in WHOSE.items()],
         "chosen": chosen,
@@ -63,15 +65,17 @@ def inbox(request: HttpRequest, actor: Actor) -> HttpResponseBase:
         "place": items.index(current) + 1 if current else (1 if items and not asked else 0),
         "shown": len(items),
         "preview": preview_of(actor, looked_at, masks) if looked_at else None,
-        **({"inbox_total": counts.total} if chosen.whose == Whose.ALL else {}),
+        **({"inbox_total": counts.said} if chosen.whose == Whose.ALL else {}),
     }
     return respond(request, actor, "pages/inbox/page.html", context, PANELS)
 
 
 def _not_shown(counts: Counts, chosen: Filter, items: Sequence[Item]) -> int:
-    """How many open waits there are beside those that are shown."""
+    """How many open waits there are beside those that are shown; where they are not counted to the end, more than the limit."""
     waiting = {"approvals": counts.approvals, "questions": counts.questions}
     kinds = [kind for kind in waiting if chosen.kind in ("", kind)]
+    if any(waiting[kind] > COUNT_LIMIT for kind in kinds):
+        return COUNT_LIMIT + 1
     return sum(waiting[kind] for kind in kinds) - sum(item.kind in kinds for item in items)
 
 
@@ -83,8 +87,9 @@ def inbox_count(request: HttpRequest, actor: Actor) -> HttpResponseBase:
 
 def _tabs(counts: Counts, chosen: Filter) -> list[Tab]:
     numbers: dict[str, int] = {"": counts.total} | vars(counts)
+    said = {key: said_count(numbers[key]) for key in KINDS} | {"": counts.said}
     return [
-        Tab(word, lamp, icon, numbers[key], replace(chosen, kind=key).url, key == chosen.kind)
+        Tab(word, lamp, icon, numbers[key], said[key], replace(chosen, kind=key).url, key == chosen.kind)
         for key, (word, lamp, icon) in KINDS.items()
     ]
 
