@@ -9,11 +9,17 @@ from rest_framework import serializers
 
 from accounts.errors import NotFound
 from accounts.states import Actor, Permission
-from receipts.models import Attempt, ToolCall
+from console.lists.listing import COUNT_LIMIT
+from receipts.models import ToolCall
+from receipts.selectors import on_the_wire
 from receipts.states import UNSENT_CALL, CallStatus
 from runs.models import ControlRequest, Run, ScopeControl
 from runs.selectors import runs_left, runs_of_scope, scope_name, scope_of
 from runs.states import LIVE_RUN, ControlKind, Scope, ScopeKind, ScopeStatus
+
+# The states of a call that has its result.
+_WITH_RESULT = (CallStatus.SUCCEEDED, CallStatus.FAILED)
+_COUNTED = f"Counted up to {COUNT_LIMIT + 1}, which means more than {COUNT_LIMIT}."
 
 
 def scope_progress(control: ScopeControl) -> dict[str, int]:
@@ -37,7 +43,8 @@ def scope_progress(control: ScopeControl) -> dict[str, int]:
 
 def scope_forecast(actor: Actor, scope: Scope) -> dict[str, Any]:
     """What an act on a scope would meet now: live runs by state, what is on the wire, what waits, what is not sent yet. In
-    five queries, whatever the number of runs. Raises NotFound without the permission to read.
+    six queries, whatever the number of runs. Calls that are not
+    sent, and results, are counted up to one more than `COUNT_LIMIT`. Raises NotFound without the permission to read.
     """
     if not actor.may(Permission.READ):
         raise NotFound
@@ -45,22 +52,18 @@ def scope_forecast(actor: Actor, scope: Scope) -> dict[str, Any]:
     spawned = Count("id", filter=Q(parent_run__isnull=False))
     by_status = live.order_by().values_list("status").annotate(runs=Count("id"), spawned=spawned)
     counted = {status: (runs, of_them) for status, runs, of_them in by_status}
-    ids = live.values("id")
-    calls = ToolCall.objects.filter(run__in=ids).aggregate(
-        unsent_calls=Count("id", filter=Q(status__in=UNSENT_CALL)),
-        unknown_calls=Count("id", filter=Q(status=CallStatus.UNCERTAIN, blocking=True)),
-        results=Count("result"),
-    )
-    open_attempts = Attempt.objects.filter(Q(tool_call__run__in=ids) | Q(model_call__run__in=ids), outcome=None)
+    calls = ToolCall.objects.filter(tenant=scope.tenant_id, run__in=live.order_by().values("id"))
     return {
         "scope": str(scope.kind),
         "name": scope_name(scope),
         "live_runs": sum(runs for runs, _ in counted.values()),
         "by_status": {status: runs for status, (runs, _) in counted.items()},
         "children": sum(of_them for _, of_them in counted.values()),
-        "on_the_wire": open_attempts.count(),
+        "on_the_wire": on_the_wire(runs_of_scope(scope)).count(),
         "open_waits": live.filter(waits__status="OPEN").aggregate(number=Count("waits__id"))["number"],
-        **calls,
+        "unsent_calls": calls.filter(live=True, status__in=UNSENT_CALL)[: COUNT_LIMIT + 1].count(),
+        "unknown_calls": calls.filter(unknown=True, blocking=True).count(),
+        "results": calls.filter(status__in=_WITH_RESULT)[: COUNT_LIMIT + 1].count(),
     }
 
 
@@ -92,9 +95,9 @@ class ScopeForecast(serializers.Serializer[Mapping[str, Any]]):
     children = serializers.IntegerField()
     on_the_wire = serializers.IntegerField()
     open_waits = serializers.IntegerField()
-    unsent_calls = serializers.IntegerField()
+    unsent_calls = serializers.IntegerField(help_text=_COUNTED)
     unknown_calls = serializers.IntegerField()
-    results = serializers.IntegerField()
+    results = serializers.IntegerField(help_text=_COUNTED)
 
 
 class ScopeControlRecord(serializers.Serializer[ScopeControl]):

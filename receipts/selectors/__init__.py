@@ -1,9 +1,11 @@
 """Reads of what happened, by noun. `access_*` is the only way to an object that a user named."""
 
 from receipts.selectors.attempts import (
+    attempts_of,
     key_still_known,
     lost_workers,
     observed_before_half_life,
+    on_the_wire,
     open_attempts,
     seconds_under_way,
     seconds_until,
@@ -95,6 +97,7 @@ __all__ = [
     "access_contradiction",
     "access_report",
     "attachments_of",
+    "attempts_of",
     "blocking_unknown",
     "call_arguments",
     "call_now",
@@ -124,6 +127,7 @@ __all__ = [
     "lineage_claims",
     "lost_workers",
     "observed_before_half_life",
+    "on_the_wire",
     "open_attempts",
     "open_turn",
     "open_word",

@@ -10,10 +10,11 @@ from django.db import connection
 from django.db.models import Max, Q, QuerySet
 
 from accounts.statements import fetch, joined, together
-from receipts.models import Attempt, Reconciliation, ToolCall
+from receipts.models import Attempt, ModelCall, Reconciliation, ToolCall
 from receipts.statements import UNANSWERED
-from receipts.states import AttemptOutcome, Verdict
-from runs.models import RunTransition
+from receipts.states import AttemptOutcome, CallStatus, ModelCallStatus, Verdict
+from runs.models import Run, RunTransition
+from runs.states import LIVE_RUN, RunStatus
 
 _ANY_OPEN = joined(UNANSWERED, select="SELECT 1 FROM unanswered LIMIT 1")
 
@@ -29,13 +30,33 @@ def open_attempts(*, run_id: UUID, before_fence: int) -> list[Attempt]:
     return [*tool.select_related("tool_call"), *model.select_related("model_call")]
 
 
+def attempts_of(run_id: UUID, which: Q) -> QuerySet[Attempt]:
+    """Those attempts of a run of which this is so. An attempt does not name its run, and a condition on its call or its turn would
+    read the attempts of all runs; so calls and turns are asked for one after the other.
+    """
+    called = Attempt.objects.filter(which, tool_call__run=run_id).values("pk")
+    asked = Attempt.objects.filter(which, model_call__run=run_id).values("pk")
+    return Attempt.objects.filter(pk__in=called.union(asked, all=True))
+
+
+def on_the_wire(runs: QuerySet[Run]) -> QuerySet[Attempt]:
+    """What was sent for some runs and is not answered yet: an attempt is open exactly while its receipt is dispatched, and a run
+    that waits or is over has none.
+    """
+    moving = runs.filter(status__in=sorted(LIVE_RUN - {RunStatus.WAITING})).order_by().values("id")
+    called = ToolCall.objects.filter(run__in=moving, live=True, status=CallStatus.DISPATCHED).values("id")
+    asked = ModelCall.objects.filter(run__in=moving, status=ModelCallStatus.DISPATCHED).values("id")
+    sent = Attempt.objects.filter(tool_call__in=called, outcome=None).values("pk")
+    turns = Attempt.objects.filter(model_call__in=asked, outcome=None).values("pk")
+    return Attempt.objects.filter(pk__in=sent.union(turns, all=True))
+
+
 def lost_workers(*, run_id: UUID) -> list[dict[str, Any]]:
     """Who was lost while it held a run, as its takeovers say: {worker, fence, taken_over_at, sending}, in order.
 
     `sending` is what it had sent last and heard nothing of: a step name, a turn, or null.
     """
-    attempts = Attempt.objects.filter(Q(tool_call__run_id=run_id) | Q(model_call__run_id=run_id))
-    lost = attempts.filter(outcome=AttemptOutcome.NO_RESPONSE).select_related("tool_call", "model_call")
+    lost = attempts_of(run_id, Q(outcome=AttemptOutcome.NO_RESPONSE)).select_related("tool_call", "model_call")
     leases, sent = together(takeovers(run_id), lost.defer("tool_call__args").order_by("id"))
     return lost_between(leases, sent)
 

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from accounts.statements import together
 from receipts.models import Attempt, ModelCall, Publication, ToolCall
-from receipts.selectors.attempts import lost_between, takeovers
+from receipts.selectors.attempts import attempts_of, lost_between, takeovers
 from receipts.states import AttemptOutcome
 from runs.models import RunInput, RunTransition
 
@@ -37,8 +37,7 @@ class Ledger:
 def ledger_of(run_id: UUID) -> Ledger:
     """Every model call, tool call and publication of a run, and what stands beside them, in one query."""
     published = Publication.objects.filter(report_version__run_id=run_id).select_related("report_version__report")
-    of_run = Q(tool_call__run_id=run_id) | Q(model_call__run_id=run_id)
-    unanswered = Attempt.objects.filter(of_run, Q(outcome=None) | Q(outcome=AttemptOutcome.NO_RESPONSE))
+    unanswered = attempts_of(run_id, Q(outcome=None) | Q(outcome=AttemptOutcome.NO_RESPONSE))
     return Ledger(
         *together(
             ModelCall.objects.filter(run_id=run_id).order_by("turn_no"),

@@ -53,6 +53,10 @@ INVARIANTS: dict[str, str] = {
     "at most one attempt of a receipt has no outcome or succeeded": """
         SELECT coalesce(tool_call_id, model_call_id) FROM receipts_attempt
         WHERE outcome IS NULL OR outcome = 'OK' GROUP BY 1 HAVING count(*) > 1""",
+    "a run that waits has nothing on the wire": """
+        SELECT r.id FROM runs_run r WHERE r.status = 'WAITING' AND (
+            EXISTS (SELECT FROM receipts_toolcall t WHERE t.run_id = r.id AND t.status = 'DISPATCHED')
+            OR EXISTS (SELECT FROM receipts_modelcall m WHERE m.run_id = r.id AND m.status = 'DISPATCHED'))""",
     "an attempt is open exactly while its receipt is dispatched": """
         SELECT t.id, t.status FROM receipts_toolcall t
         WHERE (t.status = 'DISPATCHED') <> EXISTS (

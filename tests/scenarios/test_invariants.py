@@ -31,6 +31,8 @@ PLANTED: dict[str, str] = {
     "at most one attempt of a receipt has no outcome or succeeded":
         "INSERT INTO receipts_attempt (tool_call_id, attempt_no, fence, authorised_by) "
         f"VALUES ({CALL}, 2, 2, 'nobody')",
+    "a run that waits has nothing on the wire":
+        "UPDATE receipts_modelcall SET status = 'DISPATCHED', response_digest = NULL, sealed_at = NULL, sealed_fence = NULL WHERE run_id = %(waiting)s",
     "an attempt is open exactly while its receipt is dispatched":
         f"UPDATE receipts_attempt SET outcome = NULL, finished_at = NULL WHERE tool_call_id = {CALL}",
     "a live result was written under the fence of the attempt that gave it, or one that its holder raised itself":

@@ -61,7 +61,7 @@ def moves(draw: st.DrawFn) -> list[Any]:
 
 def drawn(found: list[Event], moved: list[Any], name: str, *, live: bool, fold: bool) -> Axis:
     rows = cast("RunRows", SimpleNamespace(run=SimpleNamespace(ended_at=None), head=SimpleNamespace(revision=3)))
-    window = Window(found, [], moved, None, None, None, later=False)
+    window = Window(found, [], moved, None, None, None, later=False, whole=None)
     held = [Tenure(name, 1, one.at, two.at, takeover=True) for one, two in pairwise(moved) if one.at < two.at]
     now = max([event.at for event in found] + [move.at for move in moved], default=START) + timedelta(seconds=5)
     return run_axis(rows, window, held, now, picked="0", fold=fold, follows=live)

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from approvals.models import Wait
 from approvals.states import DecisionVerdict, WaitKind
@@ -16,7 +16,7 @@ from receipts.models import ToolCall
 from runs.models import Run
 from runtime.masking import Masks
 
-RUNS = 200  # where earlier calls are looked for: the newest runs of the same agent, and the run itself
+RUNS = 200  # where earlier calls are looked for: the newest runs of the same agent by then, and the run itself
 CALLS = 100  # the newest of them
 
 
@@ -39,9 +39,10 @@ class Earlier:
 def asked_before(wait: Wait) -> QuerySet[Wait]:
     """The earlier waits on calls of the same tool that people have decided, the newest first."""
     agent = wait.run.agent_version.agent_id
-    runs = Run.objects.filter(tenant_id=wait.tenant_id, thread__agent_id=agent).order_by("-created_at", "-id")
+    runs = Run.objects.filter(tenant_id=wait.tenant_id, thread__agent_id=agent, created_at__lt=wait.opened_at)
+    newest = Run.objects.filter(id__in=runs.order_by("-created_at", "-id").values("id")[:RUNS]).values("id")
     asked = Wait.objects.filter(
-        Q(run__in=runs.values("id")[:RUNS]) | Q(run=wait.run_id),
+        run__in=newest.union(Run.objects.filter(id=wait.run_id).values("id")),
         kind=WaitKind.APPROVAL,
         tool_call__tool=wait.tool_call.tool,
         opened_at__lt=wait.opened_at,

@@ -73,7 +73,9 @@ def ground_of(wait: Wait) -> Ground:
 def _like(wait: Wait) -> QuerySet[ToolCall]:
     """The earlier calls of the same step that are decided, of the newest runs of the agent only."""
     run, call = wait.run, wait.tool_call
-    runs = Run.objects.filter(tenant_id=run.tenant_id, thread__agent_id=run.thread.agent_id)
+    runs = Run.objects.filter(
+        tenant_id=run.tenant_id, thread__agent_id=run.thread.agent_id, created_at__lt=call.created_at
+    )
     newest = runs.order_by("-created_at", "-id").values("id")[:LIKE_RUNS]
     like = ToolCall.objects.filter(run__in=newest, tool=call.tool, step_name=call.step_name)
     undecided = [CallStatus.PROPOSED, CallStatus.AWAITING_APPROVAL]

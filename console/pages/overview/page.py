@@ -7,6 +7,7 @@ from django.shortcuts import redirect
 from accounts.states import Actor, Permission
 from console.pages import signs
 from console.pages.overview.charts import charts
+from console.pages.overview.day import last_day
 from console.pages.overview.line import line_of
 from console.pages.overview.needs import counts_of, needs
 from console.pages.overview.parts import parts
@@ -32,7 +33,8 @@ def overview(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     if actor.may(Permission.AUDIT) and not actor.may(Permission.READ):
         return redirect("audit")
     needed = needs(actor)
-    line = line_of(actor)
+    day = last_day(actor)
+    line = line_of(actor, day)
     found = stuck(actor)
     context = {
         "counts": counts_of(needed),
@@ -50,7 +52,7 @@ def overview(request: HttpRequest, actor: Actor) -> HttpResponseBase:
         ],
         "stuck": found,
         "others": [one for one in found if one.icon != "held"],
-        "charts": charts(actor),
+        "charts": charts(day),
     }
     return respond(request, actor, "pages/overview/page.html", context, PANELS)
 

@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 
 from console.pages.inbox.filter import came_from
-from console.pages.run.window import COLUMNS, SIZE, SIZES, Instant, Whole, Window, instant_of
+from console.pages.run.places import COLUMNS, Instant, Whole, instant_of
+from console.pages.run.window import SIZE, SIZES, Window
 
 BEGINNING = Instant(datetime(1970, 1, 1, tzinfo=UTC), 0, "")
 TALL = 26  # px of the tallest column of the picture of the whole run
@@ -122,8 +123,9 @@ class Picture:
     width: float
 
 
-def picture_of(whole: Whole | None, look: Look, window: Window) -> Picture | None:
-    """The picture beside a window that does not show the whole run. Heights go by the root, so that few are still seen."""
+def picture_of(look: Look, window: Window) -> Picture | None:
+    """The picture beside a window that does not show the whole run; None beside one that does. Heights go by the root, so that few are still seen."""
+    whole = window.whole if window.earlier or window.later else None
     if whole is None or window.first is None or window.last is None:
         return None
     most = max(column.count for column in whole.columns)

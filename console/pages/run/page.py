@@ -22,7 +22,7 @@ from console.pages.run.events import Event, tenures
 from console.pages.run.look import Look, look_of, picture_of, turns_of
 from console.pages.run.rows import RunRows, run_rows
 from console.pages.run.say import facts_of, head_line
-from console.pages.run.window import named_key, whole_of, window_of
+from console.pages.run.window import named_key, window_of
 from console.pages.words import held
 from runs.models import Run, RunInput, SweepFailure
 from runs.selectors import access_run, database_now, lineage_holder
@@ -77,7 +77,7 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         "axis": axis,
         "events": window.events[::-1],
         "turns": turns_of(look, window),
-        "picture": picture_of(whole_of(run), look, window) if window.earlier or window.later else None,
+        "picture": picture_of(look, window),
         "head_line": head_line(rows),
         "facts": facts_of(rows),
         "stop": rows.control(ControlKind.STOP),

@@ -41,7 +41,7 @@ def run_rows(run: Run) -> RunRows:
     waits = Wait.objects.filter(run=run, status__in=LIVE_WAIT).select_related("tool_call").defer("tool_call__args")
     published = Publication.objects.filter(tool_call__in=waits.values("tool_call_id"))
     called, asked = _unanswered(run)
-    unknown = ToolCall.objects.filter(run=run, status=CallStatus.UNCERTAIN, blocking=True).defer("args")
+    unknown = ToolCall.objects.filter(tenant=run.tenant_id, run=run, unknown=True, blocking=True).defer("args")
     found = together(
         Head.objects.filter(run=run),
         Budget.objects.filter(run=run).order_by("unit"),
@@ -74,5 +74,5 @@ def _unanswered(run: Run) -> tuple[QuerySet[Attempt], QuerySet[Attempt]]:
     """The attempts without an outcome yet, the newest first: of tool calls, and of model calls."""
     rows = Attempt.objects.filter(outcome=None).select_related("tool_call", "model_call").defer("tool_call__args")
     rows = rows.order_by("-dispatched_at")
-    tried = rows.filter(tool_call__run=run, tool_call__status=CallStatus.DISPATCHED)
+    tried = rows.filter(tool_call__run=run, tool_call__live=True, tool_call__status=CallStatus.DISPATCHED)
     return tried, rows.filter(model_call__run=run, model_call__status=ModelCallStatus.DISPATCHED)

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from django.db.models import Q
-
 from accounts.statements import together
 from approvals.models import Wait
 from receipts.models import Attempt
+from receipts.selectors import on_the_wire
 from runs.models import Agent, ScopeControl, Thread
 from runs.selectors import runs_of_scope, standing_controls_of
 from runs.states import LIVE_RUN, Scope
@@ -30,9 +29,9 @@ class Met:
 
 def met_by(scope: Scope) -> Met:
     """What an act on a scope that `access_scope` has given out would meet, in one query."""
-    live = runs_of_scope(scope).filter(status__in=sorted(LIVE_RUN)).values("id")
-    wire = Attempt.objects.filter(Q(tool_call__run__in=live) | Q(model_call__run__in=live), outcome=None)
-    waits = Wait.objects.filter(run__in=live, status="OPEN").select_related("tool_call", "run")
+    runs = runs_of_scope(scope)
+    live, wire = runs.filter(status__in=sorted(LIVE_RUN)), on_the_wire(runs)
+    waits = Wait.objects.filter(run__in=live.values("id"), status="OPEN").select_related("tool_call", "run")
     return Met(
         *together(
             wire.select_related("tool_call__run", "model_call__run")

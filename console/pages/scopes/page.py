@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from accounts.errors import Invalid, NotFound, Refused
 from accounts.states import Actor, Permission
+from console.lists.listing import said_count
 from console.lists.scopes import SCOPES
 from console.pages.lists.page import list_response
 from console.pages.notice import refusal_notice
@@ -71,6 +72,8 @@ def scope_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     forecast, met = scope_forecast(actor, scope), met_by(scope)
     context = {
         "forecast": forecast,
+        "results": said_count(forecast["results"]),
+        "unsent": said_count(forecast["unsent_calls"]),
         "wire": met.wire,
         "waits": met.waits,
         "scope": scope,

@@ -18,6 +18,7 @@ from console.pages import signs, words
 from console.pages.amounts import amount
 from console.templatetags.signalbox import exact, person
 from receipts.models import Attempt, Publication, ToolCall
+from receipts.selectors import attempts_of, on_the_wire
 from receipts.states import UNSENT_CALL, CallStatus, PublicationStatus
 from runs.models import Budget, ControlRequest, Lease, Run
 from runs.selectors import latest_stop
@@ -74,10 +75,10 @@ def rows_of(run: Run, stop: ControlRequest | None) -> Rows:
 
 def _on_its_way(run: Run, stop: ControlRequest | None) -> QuerySet[Attempt]:
     """What was on its way when the stop was accepted; before a stop, what is on its way now."""
-    under_way = Q(outcome=None)
+    rows = on_the_wire(Run.objects.filter(id=run.id))
     if stop is not None:
-        under_way |= Q(dispatched_at__lt=stop.accepted_at, finished_at__gte=stop.accepted_at)
-    rows = Attempt.objects.filter(under_way, Q(tool_call__run=run) | Q(model_call__run=run))
+        before = Q(dispatched_at__lt=stop.accepted_at, finished_at__gte=stop.accepted_at)
+        rows = attempts_of(run.id, before | Q(outcome=None))
     return rows.select_related("tool_call", "model_call").defer("tool_call__args")
 
 
