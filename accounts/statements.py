@@ -297,6 +297,15 @@ def together(*questions: QuerySet[Any]) -> list[list[Any]]:
     return [list(_read(compiler, rows)) if rows else [] for compiler, rows in zip(compilers, found, strict=True)]
 
 
+def count_together(*questions: QuerySet[Any]) -> list[int]:
+    """How many rows each queryset has, in the order given, in one statement. A limited one is counted up to its limit."""
+    texts = [_question(question.values("pk").query.get_compiler(connection=connection)) for question in questions]
+    parts = [f"(SELECT count(*) FROM ({text[0]}) counted)" if text else "0" for text in texts]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(parts)}", [value for text in texts if text for value in text[1]])
+        return list(cursor.fetchone())
+
+
 def _question(compiler: SQLCompiler) -> tuple[str, Any] | None:
     """A question as SQL with its values, or None where it is known to have no rows, as that of somebody who may not read."""
     try:

@@ -8,7 +8,10 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.errors import NotFound
+from accounts.statements import count_together
 from accounts.states import Actor, Permission
+from approvals.models import Wait
+from approvals.states import WaitStatus
 from console.lists.listing import COUNT_LIMIT
 from receipts.models import ToolCall
 from receipts.selectors import on_the_wire
@@ -43,8 +46,8 @@ def scope_progress(control: ScopeControl) -> dict[str, int]:
 
 def scope_forecast(actor: Actor, scope: Scope) -> dict[str, Any]:
     """What an act on a scope would meet now: live runs by state, what is on the wire, what waits, what is not sent yet. In
-    six queries, whatever the number of runs. Calls that are not
-    sent, and results, are counted up to one more than `COUNT_LIMIT`. Raises NotFound without the permission to read.
+    two queries, whatever the number of runs. Calls that are not sent, and results, are counted up to one more than `COUNT_LIMIT`.
+    Raises NotFound without the permission to read.
     """
     if not actor.may(Permission.READ):
         raise NotFound
@@ -53,17 +56,24 @@ def scope_forecast(actor: Actor, scope: Scope) -> dict[str, Any]:
     by_status = live.order_by().values_list("status").annotate(runs=Count("id"), spawned=spawned)
     counted = {status: (runs, of_them) for status, runs, of_them in by_status}
     calls = ToolCall.objects.filter(tenant=scope.tenant_id, run__in=live.order_by().values("id"))
+    wire, waits, unsent, unknown, done = count_together(
+        on_the_wire(runs_of_scope(scope)),
+        Wait.objects.filter(tenant=scope.tenant_id, status=WaitStatus.OPEN, run__in=live.order_by().values("id")),
+        calls.filter(live=True, status__in=UNSENT_CALL)[: COUNT_LIMIT + 1],
+        calls.filter(unknown=True, blocking=True),
+        calls.filter(status__in=_WITH_RESULT)[: COUNT_LIMIT + 1],
+    )
     return {
         "scope": str(scope.kind),
         "name": scope_name(scope),
         "live_runs": sum(runs for runs, _ in counted.values()),
         "by_status": {status: runs for status, (runs, _) in counted.items()},
         "children": sum(of_them for _, of_them in counted.values()),
-        "on_the_wire": on_the_wire(runs_of_scope(scope)).count(),
-        "open_waits": live.filter(waits__status="OPEN").aggregate(number=Count("waits__id"))["number"],
-        "unsent_calls": calls.filter(live=True, status__in=UNSENT_CALL)[: COUNT_LIMIT + 1].count(),
-        "unknown_calls": calls.filter(unknown=True, blocking=True).count(),
-        "results": calls.filter(status__in=_WITH_RESULT)[: COUNT_LIMIT + 1].count(),
+        "on_the_wire": wire,
+        "open_waits": waits,
+        "unsent_calls": unsent,
+        "unknown_calls": unknown,
+        "results": done,
     }
 
 
