@@ -46,8 +46,10 @@ def _judged(number: int, case: Case, found: Found, asked: Took) -> Judged:
     return Judged(number, case, found, asked.requests, seconds)
 
 
-def table(judged: Sequence[Judged]) -> str:
-    """The result as text: a line a case, and the sums."""
+def table(judged: Sequence[Judged], failed: Mapping[int, str] = {}) -> str:
+    """The result as text: a line a case, and the sums. `failed`: by case, why what happens in it was not brought about, so that
+    nobody is measured by it.
+    """
     lines = [f"{'':>2}  {'':6}  {'s':>6}  {'asked':>5}  case"]
     lines += [_line(one) for one in judged]
     of = {outcome: sum(one.found.outcome == outcome for one in judged) for outcome in Outcome}
@@ -58,6 +60,7 @@ def table(judged: Sequence[Judged]) -> str:
     summed = f"{of[Outcome.RIGHT]} right, {of[Outcome.WRONG]} wrong, {of[Outcome.UNDONE]} undone"
     asked = sum(one.requests for one in judged)
     lines += ["", f"{summed}; {sprung} of {len(traps)} traps sprung.", f"{asked} requests{middle}"]
+    lines += [f"Case {number} did not happen as it was prepared: {why}" for number, why in sorted(failed.items())]
     return "\n".join(lines)
 
 

@@ -11,11 +11,10 @@ from contextlib import closing
 from pathlib import Path
 from uuid import UUID
 
-from django.test.utils import override_settings
-
 from console.environment import BASE_DIR
+from tests.cases.agents import NOW
 from tests.cases.catalogue import CASES
-from tests.cases.house import OPERATOR, House, in_folder
+from tests.cases.house import OPERATOR, House, in_folder, under
 from tests.cases.judging import judge, table
 from tests.cases.prepare import prepare
 from tests.cases.requests import asked_by
@@ -27,6 +26,9 @@ from tests.stack import Stack
 DATABASE = "cases"
 FOLDER = BASE_DIR / "var" / "cases"
 MOMENT = 0.1  # s between two looks at what is asked for
+FAILED = "failed.json"  # in the folder: by number, why what happens in a case could not be brought about
+
+logger = logging.getLogger(__name__)
 
 
 def say(text: str) -> None:
@@ -67,11 +69,12 @@ def _serve(stack: Stack, folder: Path) -> None:
     say(
         f"The sheet:    {folder / 'sheet.md'}\nTo judge meanwhile: make cases-judged\nCtrl-C judges and stops everything."
     )
-    with override_settings(OUTSIDE_URL=stack.outside_url):
-        until_stopped(house)
-    result = table(judge(CASES, house.made))
-    (folder / "judged.txt").write_text(result + "\n")
-    say(result)
+    try:
+        until_stopped(house, folder)
+    finally:  # the database goes with the servers, and with it what was decided
+        result = table(judge(CASES, house.made), failed_in(folder))
+        (folder / "judged.txt").write_text(result + "\n")
+        say(result)
 
 
 def keep(folder: Path, stack: Stack, made: Mapping[int, Sequence[UUID]]) -> None:
@@ -85,24 +88,43 @@ def judged(folder: Path = FOLDER) -> str:
     in_folder(folder)
     kept = json.loads((folder / "made.json").read_text())
     made = {int(number): [UUID(id) for id in ids] for number, ids in kept["made"].items()}
-    return table(judge(CASES, made))
+    return table(judge(CASES, made), failed_in(folder))
 
 
-def until_stopped(house: House) -> None:
+def failed_in(folder: Path) -> dict[int, str]:
+    """By case, why what happens in it could not be brought about."""
+    file = folder / FAILED
+    return {int(number): why for number, why in json.loads(file.read_text()).items()} if file.exists() else {}
+
+
+def until_stopped(house: House, folder: Path) -> None:
     """Wait for a signal, and do meanwhile what happens in some cases while somebody looks."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     waiting: dict[int, Sequence[UUID]] = dict(house.made)
     while not signal.sigtimedwait({signal.SIGINT, signal.SIGTERM}, MOMENT):
-        waiting = happen(house, waiting)
+        waiting = happen(house, waiting, folder)
 
 
-def happen(house: House, waiting: Mapping[int, Sequence[UUID]]) -> dict[int, Sequence[UUID]]:
-    """Bring about what happens once somebody has opened the page of a wait; the cases in which it has not happened yet."""
+def happen(house: House, waiting: Mapping[int, Sequence[UUID]], folder: Path) -> dict[int, Sequence[UUID]]:
+    """Bring about what happens once somebody has opened the page of a wait; the cases in which it has not happened yet. What
+    could not be brought about is kept for the judge's table, and not tried again.
+    """
     left = {number: runs for number, runs in waiting.items() if CASES[number].while_looked_at is not None}
     pages = [asked for asked in asked_by(OPERATOR) if asked.about.startswith("/waits/")] if left else []
     for number, runs in list(left.items()):
-        acts = CASES[number].while_looked_at
-        if acts is not None and any(asked.names([house.wait(runs[0]).id]) for asked in pages):
-            acts(house, runs)
+        if any(asked.names([house.wait(runs[0]).id]) for asked in pages):
+            bring_about(house, number, runs, folder)
             del left[number]
     return left
+
+
+def bring_about(house: House, number: int, runs: Sequence[UUID], folder: Path) -> None:
+    """Do what happens in a case, with the agents of the cases installed. The stand outlives an error: it is told at the end."""
+    acts = CASES[number].while_looked_at
+    assert acts is not None
+    try:
+        with under(house.outside, NOW):
+            acts(house, runs)
+    except Exception as error:
+        logger.exception("What happens in case %s could not be brought about.", number)
+        (folder / FAILED).write_text(json.dumps(failed_in(folder) | {number: str(error)}))
