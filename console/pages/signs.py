@@ -78,7 +78,7 @@ WAIT: Mapping[str, Sign] = {
         "neutral", "slash", "The run moved; a new wait replaces it", "an approver, anew", over=True
     ),
     WaitStatus.INVALIDATED: Sign(
-        "stop", "denied", "Its ground fell away before it was used", "an approver, anew", over=True
+        "caution", "retry", "Its ground fell away before it was used", "an approver, anew", over=True
     ),
 }
 

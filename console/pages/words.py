@@ -162,7 +162,7 @@ def held(reason: str, detail: str) -> Held:
     if coded:
         found = ended(coded["said"] + (f" (at {coded['place']})" if coded["place"] else ""))
         return Held(title, found, f"{title}: {found}", helps, code, guard)
-    found = f"“{detail}”." if detail and reason == HoldReason.PAUSED else ended(detail)
+    found = ended(f"“{detail}”" if detail and reason == HoldReason.PAUSED else detail)
     return Held(title, found, f"{title}. {found}".strip(), helps, code)
 
 
@@ -173,7 +173,7 @@ def capitalised(words: str) -> str:
 
 def ended(words: str) -> str:
     """A sentence with its full stop, unless it has an end."""
-    return words if not words or words.endswith((".", "!", "?", "…")) else f"{words}."
+    return words if not words or words.rstrip("”").endswith((".", "!", "?", "…")) else f"{words}."
 
 
 def refused(kind: str) -> str:

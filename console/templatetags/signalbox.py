@@ -137,12 +137,13 @@ def icon(name: str, label: str = "", extra: str = "") -> SafeString:
 
 @register.simple_tag
 @lru_cache(maxsize=1024, typed=True)
-def state_chip(machine: str, status: str, *, large: bool = False, note: str = "") -> SafeString:
+def state_chip(machine: str, status: str, *, large: bool = False, note: str = "", word: str = "") -> SafeString:
     """The chip of a state: `{% state_chip "run" run.status %}`. Machines are the keys of signs.MACHINES.
 
-    A click on it explains the state. Inside another link say `{% state_sign %}`: it is drawn alike and explains nothing.
+    A click on it explains the state. Inside another link say `{% state_sign %}`: it is drawn alike and explains nothing. `word`
+    takes the place of a state whose name says less than is known; the name is then said on hover and in the help.
     """
-    shape, means, inside = _chip(machine, status, large, note)
+    shape, means, inside = _chip(machine, status, large, note, word)
     return helped(f"{machine}-{status}", inside, shape, means)
 
 
@@ -153,11 +154,12 @@ def state_sign(machine: str, status: str, *, large: bool = False, note: str = ""
     return format_html('<span class="{}" title="{}">{}</span>', shape, means, inside)
 
 
-def _chip(machine: str, status: str, large: bool, note: str) -> tuple[str, str, SafeString]:
+def _chip(machine: str, status: str, large: bool, note: str, said: str = "") -> tuple[str, str, SafeString]:
     sign = signs.sign_of(machine, status)
     shape = f"chip is-{sign.lamp}{' chip--off' if sign.over else ''}{' chip--large' if large else ''}"
-    word = f"{status.replace('_', ' ')} {note}".strip()
-    return shape, sign.means, format_html("{}{}", icon(sign.icon), word)
+    word = f"{said or status.replace('_', ' ')} {note}".strip()
+    means = f"{status.replace('_', ' ')}: {sign.means}" if said else sign.means
+    return shape, means, format_html("{}{}", icon(sign.icon), word)
 
 
 def helped(key: str, inside: object, shape: str = "", means: str = "") -> SafeString:

@@ -87,7 +87,7 @@ def _hold_to(session: Session, promises: list[str]) -> None:
         RunStatus.HELD,
         cause="OBLIGATION_OPEN",
         hold_reason=HoldReason.OBLIGATION_OPEN,
-        detail="Not done as promised: " + "; ".join(promises),
+        detail="Promised, and not done yet: " + "; ".join(f"“{promise}”" for promise in promises),
         blocked=lambda: bool(_open(obligations_of(session.run.id))),
     )
 

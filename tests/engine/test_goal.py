@@ -330,7 +330,7 @@ def test_one_of_two_promises_is_not_enough(engine: Engine) -> None:
     assert run_now(run_id).status == "HELD"
     sweep()
     drive(run_id)
-    assert (run_now(run_id).status, run_now(run_id).hold_detail) == ("HELD", "Not done as promised: And this.")
+    assert (run_now(run_id).status, run_now(run_id).hold_detail) == ("HELD", "Promised, and not done yet: “And this.”")
 
 
 def test_a_promise_of_an_ended_run_is_released_without_waking_it(engine: Engine) -> None:

@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from accounts.errors import Refused
 from accounts.selectors import CONFIRMED
 from accounts.services import actor_confirm
-from accounts.states import Actor
+from accounts.states import Actor, Permission
 from approvals.models import Wait
 from approvals.selectors import access_wait
 from approvals.services import Decided, Seen, Voted, wait_looked
@@ -31,9 +31,10 @@ from console.pages.decision.evidence import (
     promises_of,
     report_preview,
 )
+from console.pages.decision.happening import came_of_it, what_happens
 from console.pages.decision.lapsing import held_facts, lapsed_point
 from console.pages.decision.points import Point, points_of
-from console.pages.decision.state import Moved, WaitState, closed_notice, wait_url, what_happens, what_moved
+from console.pages.decision.state import Moved, WaitState, asks, closed_notice, more_answers, wait_url, what_moved
 from console.pages.notice import Notice, refusal_notice
 from console.pages.question.page import question_page
 from console.pages.room import page, panel_asked, respond
@@ -41,6 +42,7 @@ from console.pages.stored import Stored, stored_arguments
 from console.pages.titles import call_title
 from console.pages.tool_facts import tool_facts
 from console.templatetags.signalbox import short_id
+from runs.states import can_stop
 from runtime.masking import Masks
 from runtime.services import wait_decide
 
@@ -188,6 +190,10 @@ def _state_context(state: WaitState, typed: Typed, refused: Refused | None) -> d
         "moved": _moved(state, typed, refused),
         "happened": what_happens(state),
         "off": _off(state, refused),
+        "came_of_it": came_of_it(state),
+        "more": more_answers(len(state.waiting)),
+        "others": [(one, asks(one, after=wait)) for one in state.waiting],
+        "may_stop": state.actor.may(Permission.STOP) and can_stop(wait.run.status, False),
         "topic": f"run:{wait.run_id}",
     }
 

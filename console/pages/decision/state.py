@@ -1,12 +1,11 @@
 """What may change while somebody looks at a wait: its status, who decided, whether the run moved, what happened since."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from accounts.errors import Refused
@@ -15,10 +14,11 @@ from accounts.states import Actor
 from approvals.errors import NotAsked, SelfApproval, SelfWritten
 from approvals.models import Assignment, Decision, Vote, Wait
 from approvals.services import Locked, Seen, asked, dwell_left, is_confirmed, voice_for, wait_found
-from approvals.states import DEADLINE, DecisionVerdict, WaitStatus, can_decide
+from approvals.states import DEADLINE, DecisionVerdict, WaitKind, WaitStatus, can_decide
 from checkpoints.models import Checkpoint, Head, Intent, Lapse
 from console.pages.notice import Notice
-from console.templatetags.signalbox import digest, exact, person, short_id, when
+from console.pages.text import exact
+from console.templatetags.signalbox import digest, person, seconds, short_id, when
 from receipts.models import Attempt, Publication
 from runtime.services import INSTALLED
 
@@ -46,25 +46,28 @@ class Since:
     votes: list[Vote]
     looking: list[Assignment]
     intents: list[Intent]
+    waiting: list[Wait]
 
 
 def since(wait: Wait) -> Since:
     """What happened around a wait that `access_wait` has given out, in one query."""
     run, call, opened = wait.run_id, wait.tool_call_id, wait.opened_at
+    others = Wait.objects.filter(run=run, status=WaitStatus.OPEN).exclude(id=wait.id)
     same = Wait.objects.filter(run=run, tool_call__step_name=wait.tool_call.step_name)
     void = same.filter(status=WaitStatus.INVALIDATED, opened_at__lt=opened)
     return Since(
         *together(
             Decision.objects.filter(wait=wait),
             Head.objects.filter(run=run),
-            Wait.objects.filter(tool_call=call).order_by("-opened_at")[:1],
+            same.filter(opened_at__gt=opened).order_by("-opened_at")[:1],
             void.select_related("decision").order_by("-opened_at")[:1],
-            Lapse.objects.filter(run=run, at__lt=opened).order_by("at"),
+            Lapse.objects.filter(run=run).order_by("at"),
             Attempt.objects.filter(tool_call=call).order_by("attempt_no"),
             Publication.objects.filter(tool_call=call).select_related("report_version"),
             Vote.objects.filter(wait=wait).order_by("at"),
             Assignment.objects.filter(wait=wait, ended_at=None),
             Intent.objects.filter(run=run).order_by("version"),
+            others.select_related("tool_call").order_by("opened_at"),
         )
     )
 
@@ -90,8 +93,8 @@ class WaitState:
 
     @property
     def newest(self) -> Wait | None:
-        """The wait that replaced this one, if one did."""
-        return next((wait for wait in self.since.asked if wait.id != self.wait.id), None)
+        """The newest wait for the same step of this run that was asked after this one, if one was."""
+        return next(iter(self.since.asked), None)
 
     @property
     def before(self) -> Wait | None:
@@ -101,7 +104,19 @@ class WaitState:
     @property
     def lapsed(self) -> list[Lapse]:
         """What the run had observed and did not hold any more by the time this was asked."""
-        return self.since.lapses
+        return [lapse for lapse in self.since.lapses if lapse.at < self.wait.opened_at]
+
+    @property
+    def lapsed_since(self) -> list[Lapse]:
+        """What was let go of since this was asked, until it was asked anew: why an approval of it was not used."""
+        until = self.newest.opened_at if self.newest else None
+        since = [lapse for lapse in self.since.lapses if lapse.at >= self.wait.opened_at]
+        return [lapse for lapse in since if until is None or lapse.at <= until]
+
+    @property
+    def waiting(self) -> list[Wait]:
+        """What else its run asks people now, the oldest first."""
+        return self.since.waiting
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -242,24 +257,29 @@ def closed_notice(state: WaitState) -> Notice | None:
     if wait.status in (WaitStatus.SUPERSEDED, WaitStatus.INVALIDATED):
         return _replaced(state)
     if state.decision is not None and wait.status != WaitStatus.CANCELLED:
-        return _decided(state.decision)
+        return _decided(state, state.decision)
     if wait.status == WaitStatus.CANCELLED:
         return _cancelled(state)
     title = format_html("Nobody decided in time. The time to decide ended {}.", when(wait.deadline))
     return Notice("neutral", title, "It counts as rejected: the call is not sent, and the model is told.", "EXPIRED")
 
 
-def _decided(decision: Decision) -> Notice:
+def _decided(state: WaitState, decision: Decision) -> Notice:
     approved = decision.verdict == DecisionVerdict.APPROVE
     said = "approved" if approved else "rejected"
     by = "Its deadline" if decision.actor == DEADLINE else person(decision.actor)
     title = format_html("{} {} this call, {}.", by, said, when(decision.at))
-    return Notice("clear" if approved else "neutral", title, format_html("“{}”", exact(decision.reason)))
+    reason = format_html("“{}”", exact(decision.reason))
+    if not state.waiting:
+        return Notice("clear" if approved else "neutral", title, reason)
+    first = state.waiting[0]
+    reason = format_html("{} {}.", reason, more_answers(len(state.waiting)))
+    return Notice("caution", title, reason, url=wait_url(first), link=asks(first, after=state.wait))
 
 
 def _cancelled(state: WaitState) -> Notice:
     wait = state.wait
-    title = format_html("Cancelled {}: {}.", when(wait.closed_at), exact(wait.status_reason, "line"))
+    title = format_html("Cancelled {}: {}.", when(wait.closed_at), exact(wait.status_reason, one_line=True))
     decision = state.decision
     before = format_html("{} had decided before; that stays as evidence. ", person(decision.actor)) if decision else ""
     return Notice("neutral", title, format_html("{}The call was not sent on this wait.", before), "CANCELLED")
@@ -267,13 +287,53 @@ def _cancelled(state: WaitState) -> Notice:
 
 def _replaced(state: WaitState) -> Notice:
     wait, decision = state.wait, state.decision
-    lead = "Out of date. Nothing was decided." if decision is None else "The decision was not used. Nothing was sent."
-    why = format_html("This wait was closed {}: {}.", when(wait.closed_at), exact(wait.status_reason, "line"))
+    if decision is None:
+        lead = "Out of date. Nothing was decided."
+    elif decision.verdict == DecisionVerdict.APPROVE:
+        lead = "The approval was not used. Nothing was sent."
+    else:
+        lead = "The decision was not used. Nothing was sent."
+    why = format_html("This wait was closed {}: {}.{}", when(wait.closed_at), _closed_because(state), _too_old(state))
+    lamp = "stop" if decision is None else "caution"
     if state.newest is None:
-        return Notice("stop", lead, format_html("{} A worker asks again, if it still has to.", why), wait.status)
+        return Notice(lamp, lead, format_html("{} A worker asks again, if it still has to.", why), wait.status)
     link = format_html("Open the current wait {}", short_id(state.newest.id))
     bound = format_html("{} It was asked again at revision {}.", why, state.newest.checkpoint_revision)
-    return Notice("stop", lead, bound, wait.status, wait_url(state.newest), link)
+    return Notice(lamp, lead, bound, wait.status, wait_url(state.newest), link)
+
+
+def _closed_because(state: WaitState) -> SafeString:
+    return exact(state.wait.status_reason, one_line=True)
+
+
+def _too_old(state: WaitState) -> SafeString | str:
+    """Which facts had become too old, as a sentence with a space before it."""
+    if state.decision is None or not state.lapsed_since:
+        return ""
+    told = (
+        (exact(one.step_name, one_line=True), when(one.observed_at), seconds(one.half_life_seconds))
+        for one in state.lapsed_since
+    )
+    return format_html(
+        " Too old by then, whoever decided: {}.",
+        format_html_join("; ", "<code>{}</code>, read {}, holds for {}", told),
+    )
+
+
+def more_answers(count: int) -> str:
+    """That a run asks for more, as a sentence without its stop."""
+    return f"This run waits for {count} more answer{'' if count == 1 else 's'}"
+
+
+def asks(wait: Wait, *, after: Wait) -> SafeString:
+    """What another wait of the same run asks, as the words of a link. `after`: the wait whose page it stands on."""
+    call = wait.tool_call
+    step = exact(call.step_name, one_line=True)
+    if wait.kind == WaitKind.QUESTION:
+        return format_html("Open the question {}", step)
+    if call.author and call.instead_of_id == after.tool_call_id:
+        return format_html("Open {}, which {} wrote in its place", step, person(call.author))
+    return format_html("Open {}", step)
 
 
 # ── what moved ───────────────────────────────────────────────────────────────
@@ -318,69 +378,3 @@ def _contract_moved(state: WaitState, revision: int) -> Moved | None:
         shown,
         format_html(said, now.version, exact(now.goal), person(now.revised_by), when(now.at)),
     )
-
-
-# ── what happens now ─────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Happening:
-    """One step of what became of a decided call. `due` has not happened yet."""
-
-    lamp: str
-    icon: str
-    text: SafeString | str
-    why: SafeString | str = ""
-    at: datetime | None = None
-    due: bool = False
-
-
-def what_happens(state: WaitState) -> Sequence[Happening]:
-    """What has happened since the decision and what comes next; nothing for a wait that nobody decided."""
-    decision = state.decision
-    if decision is None or state.wait.status in (WaitStatus.INVALIDATED, WaitStatus.CANCELLED):
-        return []
-    approved = decision.verdict == DecisionVerdict.APPROVE
-    return _approved(state) if approved else _rejected(state)
-
-
-def _approved(state: WaitState) -> list[Happening]:
-    if state.wait.status == WaitStatus.APPROVED:
-        why = "It takes a new lease and checks everything again. If anything moved, nothing is sent and you are asked anew."
-        return [
-            Happening("neutral", "queued", "A worker takes the run", why, due=True),
-            Happening("neutral", "sent", "The call is sent once", due=True),
-        ]
-    tries = [_tried(attempt) for attempt in state.attempts]
-    return [*tries, *_now(state)]
-
-
-def _tried(attempt: Attempt) -> Happening:
-    text = f"Attempt {attempt.attempt_no} was sent, fence {attempt.fence}"
-    if attempt.outcome is None:
-        return Happening("clear", "sent", text, "No answer yet.", attempt.dispatched_at)
-    words = {
-        "OK": ("clear", "done", "Answered, and the answer is stored."),
-        "ERROR_RETRYABLE": ("caution", "retry", "Answered: not now. The same call is sent again later."),
-        "ERROR_FINAL": ("stop", "failed", "Answered: no."),
-        "NO_RESPONSE": ("unknown", "unknown", "No answer was stored. It may have happened or not."),
-    }
-    lamp, icon, why = words[attempt.outcome]
-    error = format_html(" {}", exact(attempt.error)) if attempt.error else ""
-    return Happening(lamp, icon, text, format_html("{}{}", why, error), attempt.dispatched_at)
-
-
-def _rejected(state: WaitState) -> list[Happening]:
-    if state.wait.status == WaitStatus.REJECTED:
-        why = "The call ends as REJECTED with no attempt, and the model is told the reason."
-        return [Happening("neutral", "queued", "A worker takes the run", why, due=True)]
-    ended = Happening("neutral", "rejected", "The call ended as REJECTED, with no attempt", "The model was told why.")
-    return [ended, *_now(state)]
-
-
-def _now(state: WaitState) -> list[Happening]:
-    call, run = state.wait.tool_call, state.wait.run
-    link = reverse("call", args=[call.id])
-    about = format_html('The call is <a href="{}">{}</a>, its run {}.', link, call.status, run.status)
-    there = format_html("There: {}", exact(call.external_ref, "line")) if call.external_ref else ""
-    return [Happening("neutral", "flag", about, there)]

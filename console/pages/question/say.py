@@ -12,7 +12,8 @@ from accounts.codec import BodyChanged
 from approvals.models import Answer
 from approvals.selectors import answer_of, answer_value
 from approvals.states import AnswerKind, DecisionVerdict, WaitStatus
-from console.pages.decision.state import Happening, WaitState
+from console.pages.decision.happening import Happening
+from console.pages.decision.state import WaitState
 from console.pages.decision.state import closed_notice as closed_wait_notice
 from console.pages.notice import Notice
 from console.templatetags.signalbox import exact, person, when

@@ -1,6 +1,6 @@
 """The event that is looked at: its facts, and where to read more."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID
@@ -12,11 +12,12 @@ from django.utils.safestring import SafeString
 from approvals.models import Wait
 from checkpoints.models import Checkpoint, SaveAttempt
 from console.pages import words
+from console.pages.amounts import NAMES, amount
 from console.pages.run.events import Event
 from console.templatetags.signalbox import age, digest, effect, exact, left, person, short_id, state_chip, when
 from receipts.models import Attempt, ModelCall, Publication, Reconciliation, ReportVersion
 from runs.models import ControlRequest, Refusal, RunTransition
-from runs.states import ControlKind
+from runs.states import BudgetUnit, ControlKind
 
 Fact = tuple[str, SafeString | str]
 
@@ -158,9 +159,28 @@ def _refusal(refusal: Refusal, run_id: UUID) -> tuple[SafeString | str, list[Fac
         ("About", short_id(refusal.subject_id) if refusal.subject_id else ""),
     ]
     said: list[Fact] = [
-        (str(key).replace("_", " ").capitalize(), exact(value, "line")) for key, value in refusal.detail.items()
+        (str(key).replace("_", " ").capitalize(), exact(_plain(value), "line")) for key, value in refusal.detail.items()
     ]
     return "", facts + said, "", ""
+
+
+def _plain(value: Any) -> str:
+    """A value of a refusal's detail in words: what a budget was short of, a list with commas, everything else as it is."""
+    if isinstance(value, list):
+        return (
+            "; ".join(_plain(one) for one in value) if any(isinstance(one, dict) for one in value) else _listed(value)
+        )
+    if isinstance(value, dict) and value.keys() >= {"unit", "wanted", "room", "cap"}:
+        unit, (wanted, room, cap) = value["unit"], (value["wanted"], value["room"], value["cap"])
+        left = amount(unit, max(room or 0, 0))
+        return f"{NAMES[BudgetUnit(unit)]}: {amount(unit, wanted)} wanted, {left} left of {amount(unit, cap)}"
+    if isinstance(value, dict):
+        return ", ".join(f"{str(key).replace('_', ' ')} {_plain(one)}" for key, one in value.items())
+    return str(value)
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(str(one) for one in values)
 
 
 def _lost_save(save: SaveAttempt, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, str]:
