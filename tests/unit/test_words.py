@@ -82,3 +82,9 @@ def test_no_template_lowers_a_status_and_keeps_its_underscores() -> None:
     lowered = re.compile(r"\b(status|trigger|phase)\|lower")
     assert not [path.name for path in (BASE_DIR / "templates").rglob("*.html") if lowered.search(path.read_text())]
     assert words.plain("AWAITING_APPROVAL") == "awaiting approval"
+
+
+def test_a_quoted_sentence_keeps_its_own_stop() -> None:
+    assert words.held("PAUSED", "Not before the paper is wanted.").found == "“Not before the paper is wanted.”"
+    assert words.ended("“And this.”") == "“And this.”"
+    assert words.ended("“And this”") == "“And this”."

@@ -159,23 +159,26 @@ def _refusal(refusal: Refusal, run_id: UUID) -> tuple[SafeString | str, list[Fac
         ("About", short_id(refusal.subject_id) if refusal.subject_id else ""),
     ]
     said: list[Fact] = [
-        (str(key).replace("_", " ").capitalize(), exact(_plain(value), "line")) for key, value in refusal.detail.items()
+        (str(key).replace("_", " ").capitalize(), exact(plain_detail(value), "line"))
+        for key, value in refusal.detail.items()
     ]
     return "", facts + said, "", ""
 
 
-def _plain(value: Any) -> str:
+def plain_detail(value: Any) -> str:
     """A value of a refusal's detail in words: what a budget was short of, a list with commas, everything else as it is."""
     if isinstance(value, list):
         return (
-            "; ".join(_plain(one) for one in value) if any(isinstance(one, dict) for one in value) else _listed(value)
+            "; ".join(plain_detail(one) for one in value)
+            if any(isinstance(one, dict) for one in value)
+            else _listed(value)
         )
     if isinstance(value, dict) and value.keys() >= {"unit", "wanted", "room", "cap"}:
         unit, (wanted, room, cap) = value["unit"], (value["wanted"], value["room"], value["cap"])
         left = amount(unit, max(room or 0, 0))
         return f"{NAMES[BudgetUnit(unit)]}: {amount(unit, wanted)} wanted, {left} left of {amount(unit, cap)}"
     if isinstance(value, dict):
-        return ", ".join(f"{str(key).replace('_', ' ')} {_plain(one)}" for key, one in value.items())
+        return ", ".join(f"{str(key).replace('_', ' ')} {plain_detail(one)}" for key, one in value.items())
     return str(value)
 
 
