@@ -8,16 +8,18 @@ from rest_framework.response import Response
 
 from accounts.api import refused_response
 from accounts.errors import Refused
+from checkpoints.states import Phase, Trigger
+from console.api.lists import narrowed
 from console.api.paging import Order, PageQuery
-from console.api.parsing import read
+from console.api.parsing import Text, read
 from console.api.view import ApiView, operation, paged
+from console.lists.checkpoints import checkpoints_of
 from console.records.checkpoints import (
     CheckpointDetail,
     CheckpointRecord,
     ComparisonRecord,
     checkpoint_at,
     checkpoint_read,
-    checkpoint_rows,
     checkpoints_compared,
 )
 from console.records.export import ExportRecord, checkpoint_exported
@@ -27,7 +29,15 @@ OLDEST_FIRST = Order(("revision",), descending=False)
 
 
 class CheckpointQuery(PageQuery):
-    """Filters of the list of revisions."""
+    """Filters of the list of revisions, as its page takes them; `at` finds one. `since` and `until` are a day, a moment or so long ago
+    (`12 h`); `purged=yes` are those whose body is gone.
+    """
+
+    phase = serializers.ListField(child=serializers.ChoiceField(choices=list(Phase)), required=False)
+    trigger = serializers.ListField(child=serializers.ChoiceField(choices=list(Trigger)), required=False)
+    since = Text(required=False)
+    until = Text(required=False)
+    purged = Text(required=False)
 
     at = serializers.DateTimeField(required=False, help_text="a moment in ISO 8601, with its offset")
 
@@ -40,7 +50,9 @@ class Checkpoints(ApiView):
         """The oldest first. With `at`, the one that was the head at that moment, or none."""
         query = read(CheckpointQuery, request.query_params)
         run = access_run(actor=self.actor, id=id)
-        rows = checkpoint_rows(run) if "at" not in query else checkpoint_at(run, query["at"])
+        rows = narrowed(checkpoints_of(run), self.actor, query)
+        if "at" in query:
+            rows = rows.filter(pk__in=checkpoint_at(run, query["at"]).values("pk"))
         return self.page(f"checkpoints {id}", rows, OLDEST_FIRST, query, CheckpointRecord)
 
 

@@ -2,20 +2,36 @@
 
 from uuid import UUID
 
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.api import refused_response
 from accounts.errors import Refused
-from approvals.selectors import access_grant, grants_visible
+from approvals.selectors import access_grant
 from approvals.services import grant_revoke
+from console.api.lists import narrowed
 from console.api.paging import Order, PageQuery
 from console.api.parsing import ReasonBody, Strict, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
+from console.lists.grants import GRANTS, WORDS
 from console.records.grants import GrantRecord, GrantSummary
 from runtime.services import GrantRequest, tool_grant
 
 NEWEST_FIRST = Order(("given_at", "id"))
+
+
+class GrantQuery(PageQuery):
+    """Filters of the list of grants, as its page takes them. `person` gave it; `since` and `until`, of when it was given, are a day, a
+    moment or so long ago (`12 h`).
+    """
+
+    state = serializers.ListField(child=serializers.ChoiceField(choices=list(WORDS)), required=False)
+    agent = Text(required=False)
+    tool = Text(required=False)
+    person = Text(required=False)
+    since = Text(required=False)
+    until = Text(required=False)
 
 
 class GrantBody(Strict):
@@ -32,11 +48,11 @@ class GrantBody(Strict):
 class Grants(ApiView):
     """The standing grants of the tenant."""
 
-    @operation("grants_list", paged(GrantSummary), query=PageQuery, can=())
+    @operation("grants_list", paged(GrantSummary), query=GrantQuery, can=())
     def get(self, request: Request) -> Response:
         """The newest first, also those that are over."""
-        query = read(PageQuery, request.query_params)
-        return self.page("grants", grants_visible(self.actor), NEWEST_FIRST, query, GrantSummary)
+        query = read(GrantQuery, request.query_params)
+        return self.page("grants", narrowed(GRANTS, self.actor, query), NEWEST_FIRST, query, GrantSummary)
 
     @operation("grants_give", GrantRecord, body=GrantBody, can=(403,), statuses=(201,))
     def post(self, request: Request) -> Response:

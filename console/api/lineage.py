@@ -13,6 +13,7 @@ from accounts.errors import Refused
 from console.api.parsing import Strict, StrictJSONParser, Text, read
 from console.api.runs import IDEMPOTENCY_KEY, shown_run
 from console.api.view import ApiView, answer, operation
+from console.records.handover import HandoverRecord, handover_shown
 from console.records.lineage import FamilyRecord, PreviewRecord, ReplayRecord, family_shown
 from console.records.recovery import RecoveryRecord
 from console.records.runs import RunDetail
@@ -106,6 +107,15 @@ class RunRecovery(ApiView):
     def get(self, request: Request, id: UUID) -> Response:
         """Each input, turn, call and publication as reusable, to be authorised again, or unknown; the checks and the evidence."""
         return Response(RecoveryRecord(run_recovery(actor=self.actor, run_id=id)).data)
+
+
+class RunHandover(ApiView):
+    """What a new operator needs."""
+
+    @operation("runs_handover", HandoverRecord)
+    def get(self, request: Request, id: UUID) -> Response:
+        """What the run is for, where it stands, what is open and unknown, what people said, and who watched."""
+        return Response(handover_shown(self.actor, id))
 
 
 class RunReplay(ApiView):

@@ -5,15 +5,29 @@ from rest_framework.response import Response
 
 from accounts.api import refused_response
 from accounts.errors import Refused
-from approvals.selectors import access_policy, policies_visible
+from approvals.selectors import access_policy
 from approvals.services import policy_activate, policy_save
+from console.api.lists import narrowed
 from console.api.paging import Order, PageQuery
 from console.api.parsing import Strict, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
+from console.lists.policies import POLICIES
 from console.records.policies import InForceRecord, PolicyRecord, PolicySummary, RehearsalRecord, in_force
 from runtime.services import policy_rehearse
 
 NEWEST_FIRST = Order(("number",))
+
+
+class PolicyQuery(PageQuery):
+    """Filters of the list of policies, as its page takes them. `q` is a part of the summary, `text` of what it says; `person` saved it;
+    `since` and `until` are a day, a moment or so long ago (`12 h`).
+    """
+
+    q = Text(required=False)
+    text = Text(required=False)
+    person = Text(required=False)
+    since = Text(required=False)
+    until = Text(required=False)
 
 
 class PolicyBody(Strict):
@@ -40,11 +54,11 @@ class ActivationBody(Strict):
 class Policies(ApiView):
     """The versions of the tenant's policy."""
 
-    @operation("policies_list", paged(PolicySummary), query=PageQuery, can=())
+    @operation("policies_list", paged(PolicySummary), query=PolicyQuery, can=())
     def get(self, request: Request) -> Response:
         """The newest first. A version is a draft until it is put in force."""
-        query = read(PageQuery, request.query_params)
-        return self.page("policies", policies_visible(self.actor), NEWEST_FIRST, query, PolicySummary)
+        query = read(PolicyQuery, request.query_params)
+        return self.page("policies", narrowed(POLICIES, self.actor, query), NEWEST_FIRST, query, PolicySummary)
 
     @operation("policies_save", PolicyRecord, body=PolicyBody, can=(403,), statuses=(200, 201))
     def post(self, request: Request) -> Response:

@@ -11,16 +11,48 @@ from rest_framework.response import Response
 
 from accounts.api import refused_response
 from accounts.errors import NotFound, Refused
-from console.api.parsing import Strict, read
-from console.api.view import ApiView, operation
+from console.api.lists import narrowed
+from console.api.paging import Order, PageQuery
+from console.api.parsing import Strict, Text, read
+from console.api.view import ApiView, operation, paged
+from console.lists.reports import REPORTS
 from console.pages.report.export import KINDS, report_taken
 from console.records import records_of
-from console.records.reports import ReportVersionRecord, ReportVersionSummary, version_rows
+from console.records.reports import ReportRecord, ReportVersionRecord, ReportVersionSummary, report_rows, version_rows
 from console.settings import PUBLIC_URL
 from receipts.models import ReportVersion
 from receipts.selectors import access_report
 from receipts.states import PublicationStatus
 from runs.selectors import access_run
+
+NEWEST_FIRST = Order(("id",))
+
+
+class ReportQuery(PageQuery):
+    """Filters of the list of reports, as its page takes them. `q` looks into titles and ids, `status` and `channel` say where a version
+    is; `since` and `until`, of when one was written, are a day, a moment or so long ago (`12 h`).
+    """
+
+    q = Text(required=False)
+    agent = Text(required=False)
+    thread = Text(required=False)
+    run = Text(required=False)
+    status = serializers.ListField(child=serializers.ChoiceField(choices=list(PublicationStatus)), required=False)
+    channel = Text(required=False)
+    since = Text(required=False)
+    until = Text(required=False)
+
+
+class Reports(ApiView):
+    """The reports of the tenant."""
+
+    @operation("reports_list", paged(ReportRecord), query=ReportQuery, can=())
+    def get(self, request: Request) -> Response:
+        """The newest first."""
+        query = read(ReportQuery, request.query_params)
+        return self.page(
+            "reports", report_rows(narrowed(REPORTS, self.actor, query)), NEWEST_FIRST, query, ReportRecord
+        )
 
 
 class RunReports(ApiView):

@@ -9,12 +9,14 @@ from rest_framework.response import Response
 
 from accounts.errors import Refused
 from accounts.states import Actor
+from console.api.lists import narrowed
 from console.api.paging import Order, PageQuery
 from console.api.parsing import ReasonBody, Strict, StrictJSONParser, Text, read
 from console.api.view import ApiView, answer, operation, paged
+from console.lists.scopes import SCOPES
 from console.records.scopes import ScopeControlDetail, ScopeControlRecord, ScopeForecast, scope_forecast
-from runs.selectors import access_scope_control, scope_controls_visible
-from runs.states import ScopeKind, ScopeStatus
+from runs.selectors import access_scope_control
+from runs.states import ControlKind, ScopeKind, ScopeStatus
 from runtime.services import ScopeState, named_scope, scope_abort_on, scope_end, scope_pause, scope_stop
 
 NEWEST_FIRST = Order(("accepted_at", "id"))
@@ -22,9 +24,18 @@ ACTS = ("stop", "abort", "pause")
 
 
 class ScopeQuery(PageQuery):
-    """Filters of the list of acts on scopes."""
+    """Filters of the list of acts on scopes, as its page takes them. `person` asked for it; `since` and `until` are a day, a moment or
+    so long ago (`12 h`).
+    """
 
-    status = serializers.ChoiceField(choices=list(ScopeStatus), required=False)
+    status = serializers.ListField(child=serializers.ChoiceField(choices=list(ScopeStatus)), required=False)
+    kind = serializers.ListField(child=serializers.ChoiceField(choices=list(ControlKind)), required=False)
+    scope = serializers.ListField(child=serializers.ChoiceField(choices=list(ScopeKind)), required=False)
+    agent = Text(required=False)
+    thread = Text(required=False)
+    person = Text(required=False)
+    since = Text(required=False)
+    until = Text(required=False)
 
 
 class NamedScope(Strict):
@@ -60,10 +71,7 @@ class Scopes(ApiView):
     def get(self, request: Request) -> Response:
         """The newest first; `status=STANDING` are those that stand."""
         query = read(ScopeQuery, request.query_params)
-        rows = scope_controls_visible(self.actor)
-        if "status" in query:
-            rows = rows.filter(status=query["status"])
-        return self.page("scopes", rows, NEWEST_FIRST, query, ScopeControlRecord)
+        return self.page("scopes", narrowed(SCOPES, self.actor, query), NEWEST_FIRST, query, ScopeControlRecord)
 
     @operation("scopes_act", ScopeControlDetail, body=ScopeBody, can=(403, 404, 409), statuses=(200, 201))
     def post(self, request: Request) -> Response:

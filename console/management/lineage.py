@@ -8,6 +8,7 @@ from uuid import UUID
 from accounts.errors import Refused
 from console.management.noun import Asked, Noun, Shown, clock, facts, shown, table
 from console.records import records_of
+from console.records.handover import handover_shown
 from console.records.lineage import PreviewRecord, ReplayRecord, family_shown
 from console.records.recovery import RecoveryRecord
 from console.records.trace import TraceRecord
@@ -32,7 +33,7 @@ STEP_HEADS = ("TURN", "KIND", "NAME", "STATUS", "ATTEMPTS", "DIGEST", "INTACT")
 
 
 def add_verbs(noun: Noun, show_run: ShowRun) -> None:
-    """Add continue, fork, preview-fork, replay, recovery, lineage, trace, migrate and repin to the noun; `show_run` is how it shows a run."""
+    """Add continue, fork, preview-fork, replay, recovery, handover, lineage, trace, migrate and repin to the noun; `show_run` is how it shows a run."""
     lineage = _Lineage(show_run)
     _successor(noun, "continue", lineage.continue_, "Continue a run that ended without completing as a new run.")
     forking = _successor(noun, "fork", lineage.fork, "Begin a new run at any revision of this one.")
@@ -44,6 +45,8 @@ def add_verbs(noun: Noun, show_run: ShowRun) -> None:
     replaying.add_argument("id", type=UUID)
     standing = noun.verb("recovery", recovery, "What stands of the run: reusable, to be authorised again, or unknown.")
     standing.add_argument("id", type=UUID)
+    handing = noun.verb("handover", handover, "What a new operator needs: what is open, unknown, said and due.")
+    handing.add_argument("id", type=UUID)
     related = noun.verb("lineage", family, "Where the run comes from and what came from it, as a tree.")
     related.add_argument("id", type=UUID)
     tracing = noun.verb("trace", trace, "What was seen of the run on the way, in the order in which it was written.")
@@ -65,6 +68,26 @@ def _successor(noun: Noun, name: str, act: Any, help: str) -> Any:
     parser.add_argument("--title", default="", help="another title (the title of the source)")
     parser.add_argument("--key", help="a key of your own: asking again with it gives the same run")
     return parser
+
+
+def handover(asked: Asked) -> Shown:
+    """What the run is for, where it stands, what is open and unknown, and what people said."""
+    record = handover_shown(asked.actor, asked["id"])
+    head = {
+        "title": record["title"],
+        "status": f"{record['status']}: {record['means']}",
+        "who acts next": record["acts_next"],
+        "goal": record["goal"]["goal"] if record["goal"] else "",
+        "bound to": "\n".join(f"{one['kind']}: {one['statement']}" for one in record["commitments"]),
+        "open": "\n".join(f"{one['what']} ({one['why']}) {clock(one['deadline'])}".rstrip() for one in record["open"]),
+        "unknown": "\n".join(f"{one['name']} {one['status']}" for one in record["unknown"]),
+        "has happened": "\n".join(f"{one['name']} {one['status']}" for one in record["effects"]),
+        "said": "\n".join(f"{clock(one['at'])} {one['who']} {one['what']}: {one['reason']}" for one in record["said"]),
+        "watched by": "\n".join(
+            f"{one['who']}, {one['times']} times, last {clock(one['last'])}" for one in record["watchers"]
+        ),
+    }
+    return Shown(record, facts(head))
 
 
 def family(asked: Asked) -> Shown:

@@ -9,6 +9,8 @@ from uuid import UUID
 from accounts.errors import Refused
 from checkpoints.errors import Unreadable
 from checkpoints.selectors import chain_verify
+from console.lists.checkpoints import CHECKPOINTS, checkpoints_of
+from console.management.lists import add_where, where
 from console.management.noun import Asked, Noun, Shown, clock, document, facts, shown, table
 from console.records import records_of
 from console.records.checkpoints import (
@@ -17,7 +19,6 @@ from console.records.checkpoints import (
     ComparisonRecord,
     checkpoint_at,
     checkpoint_read,
-    checkpoint_rows,
     checkpoints_compared,
 )
 from console.records.export import ExportRecord, checkpoint_exported
@@ -49,6 +50,7 @@ class Command(Noun):
         listing = self.verb("list", self.list, "The revisions of a run, oldest first.")
         listing.add_argument("run", type=UUID)
         listing.add_argument("--at", type=moment, help="only the one that was the head then: 2026-06-30T10:02:00Z")
+        add_where(listing, CHECKPOINTS)
         showing = self.verb("show", self.show, "One revision, its digest checked.")
         showing.add_argument("run", type=UUID)
         showing.add_argument("revision", type=int)
@@ -64,7 +66,9 @@ class Command(Noun):
 
     def list(self, asked: Asked) -> Shown:
         run = access_run(actor=asked.actor, id=asked["run"])
-        found = checkpoint_rows(run) if asked["at"] is None else checkpoint_at(run, asked["at"])
+        found = where(checkpoints_of(run), asked).order_by("revision")
+        if asked["at"] is not None:
+            found = found.filter(pk__in=checkpoint_at(run, asked["at"]).values("pk"))
         records = records_of(CheckpointRecord, found)
         rows = [
             (

@@ -4,8 +4,10 @@ from typing import ClassVar
 from uuid import UUID
 
 from accounts.errors import Refused
-from approvals.selectors import access_grant, grants_visible
+from approvals.selectors import access_grant
 from approvals.services import grant_revoke
+from console.lists.grants import GRANTS
+from console.management.lists import add_where, where
 from console.management.noun import Asked, Noun, Shown, clock, facts, table
 from console.records import records_of
 from console.records.grants import GrantRecord, GrantSummary
@@ -19,7 +21,9 @@ class Command(Noun):
     noun: ClassVar[str] = "grant"
 
     def add_verbs(self) -> None:
-        self.add_limit(self.verb("list", self.list, "The newest grants of your tenant, also those that are over."))
+        listing = self.verb("list", self.list, "The newest grants of your tenant, also those that are over.")
+        add_where(listing, GRANTS)
+        self.add_limit(listing)
         self.verb("show", self.show, "One grant, and what was sent by it.").add_argument("id", type=UUID)
         giving = self.verb("give", self.give, "Allow one tool of one agent in advance.")
         giving.add_argument("agent")
@@ -33,7 +37,7 @@ class Command(Noun):
         revoking.add_argument("--reason", required=True, help="why, in words")
 
     def list(self, asked: Asked) -> Shown:
-        rows = grants_visible(asked.actor).order_by("-given_at", "-id")
+        rows = where(GRANTS, asked).order_by("-given_at", "-id")
         records = records_of(GrantSummary, self.limited(rows, asked))
         lines = [
             (g["id"], g["agent"], g["tool"], g["owner"], _uses(g), clock(g["expires_at"]), clock(g["revoked_at"]))

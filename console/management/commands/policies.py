@@ -7,8 +7,10 @@ from typing import ClassVar
 
 from accounts.errors import Refused
 from approvals.policies import version_name
-from approvals.selectors import access_policy, policies_visible, policy_number
+from approvals.selectors import access_policy, policy_number
 from approvals.services import policy_activate, policy_save
+from console.lists.policies import POLICIES
+from console.management.lists import add_where, where
 from console.management.noun import Asked, Noun, Shown, Usage, clock, facts, shown, table
 from console.records import records_of
 from console.records.policies import InForceRecord, PolicyRecord, PolicySummary, RehearsalRecord, in_force
@@ -23,7 +25,9 @@ class Command(Noun):
     noun: ClassVar[str] = "policy"
 
     def add_verbs(self) -> None:
-        self.add_limit(self.verb("list", self.list, "The versions of your tenant's policy, the newest first."))
+        listing = self.verb("list", self.list, "The versions of your tenant's policy, the newest first.")
+        add_where(listing, POLICIES)
+        self.add_limit(listing)
         self.verb("in-force", self.in_force, "What is in force, and since when.")
         self.verb("show", self.show, "One version.").add_argument("number", type=int)
         comparing = self.verb("diff", self.diff, "What changes from one version to another.")
@@ -42,7 +46,7 @@ class Command(Noun):
         activating.add_argument("--reason", required=True, help="why, in words")
 
     def list(self, asked: Asked) -> Shown:
-        rows = policies_visible(asked.actor).order_by("-number")
+        rows = where(POLICIES, asked).order_by("-number")
         records = records_of(PolicySummary, self.limited(rows, asked))
         now = policy_number(asked.actor.tenant_id)
         lines = [

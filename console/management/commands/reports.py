@@ -1,4 +1,4 @@
-"""`manage.py reports`: what a run published."""
+"""`manage.py reports`: the reports of a tenant, and what a run published."""
 
 import re
 from pathlib import Path
@@ -6,13 +6,17 @@ from typing import ClassVar
 from uuid import UUID
 
 from accounts.errors import NotFound, Refused
-from console.management.noun import Asked, Noun, Shown, Usage, clock, facts, shown
+from console.lists.reports import REPORTS
+from console.management.lists import add_where, where
+from console.management.noun import Asked, Noun, Shown, Usage, clock, facts, shown, table
 from console.pages.report.export import KINDS, report_taken
-from console.records.reports import ReportVersionRecord, version_rows
+from console.records import records_of
+from console.records.reports import ReportRecord, ReportVersionRecord, report_rows, version_rows
 from console.settings import PUBLIC_URL
 from receipts.models import ReportVersion
 from runs.selectors import access_run
 
+HEADS = ("ID", "VERSIONS", "PUBLISHED", "AGENT", "WRITTEN", "TITLE")
 RECEIPT_LINK = re.compile(r"\[([^\]]*)\]\(call:[0-9a-f-]{36}\)")
 
 
@@ -21,6 +25,9 @@ class Command(Noun):
     noun: ClassVar[str] = "report of run"
 
     def add_verbs(self) -> None:
+        listing = self.verb("list", self.list, "The reports of your tenant, the newest first.")
+        add_where(listing, REPORTS)
+        self.add_limit(listing)
         showing = self.verb("show", self.show, "The newest version of a run's report, or the one that is asked for.")
         showing.add_argument("run", type=UUID)
         showing.add_argument("--version", type=int, help="the number of the version")
@@ -31,6 +38,15 @@ class Command(Noun):
         taking.add_argument("--version", type=int, help="the number of the version (the newest of the run)")
         taking.add_argument("--kind", choices=list(KINDS), default="md", help="%(default)s")
         taking.add_argument("--file", type=Path, required=True, help="where it is written")
+
+    def list(self, asked: Asked) -> Shown:
+        rows = report_rows(where(REPORTS, asked)).order_by("-id")
+        records = records_of(ReportRecord, self.limited(rows, asked))
+        lines = [
+            (r["id"], r["versions"], r["published"] or "", r["agent"], clock(r["written_at"]), r["title"])
+            for r in records
+        ]
+        return Shown(records, table(HEADS, lines, "There is no report."))
 
     def export(self, asked: Asked) -> Shown | Refused:
         found = _version(asked)

@@ -5,10 +5,12 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from accounts.errors import Refused
+from console.lists.scopes import SCOPES
+from console.management.lists import add_where, where
 from console.management.noun import Asked, Noun, Shown, clock, facts, table
 from console.records import records_of
 from console.records.scopes import ScopeControlDetail, ScopeControlRecord, scope_forecast
-from runs.selectors import access_scope_control, scope_controls_visible
+from runs.selectors import access_scope_control
 from runs.states import Scope, ScopeKind, ScopeStatus
 from runtime.services import ScopeState, named_scope, scope_abort_on, scope_end, scope_pause, scope_stop
 
@@ -22,6 +24,7 @@ class Command(Noun):
     def add_verbs(self) -> None:
         listing = self.verb("list", self.list, "The newest stops and pauses of scopes.")
         listing.add_argument("--status", type=str.upper, choices=list(ScopeStatus), help="only those in this state")
+        add_where(listing, SCOPES)
         self.add_limit(listing)
         self.verb("show", self.show, "One of them, and how far it has got.").add_argument("id", type=UUID)
         self._add_scope(self.verb("preview", self.preview, "What a stop or a pause of a scope would meet now."))
@@ -46,9 +49,8 @@ class Command(Noun):
         parser.add_argument("--reason", required=True, help="why, in words")
 
     def list(self, asked: Asked) -> Shown:
-        rows = scope_controls_visible(asked.actor).order_by("-accepted_at", "-id")
-        if asked["status"]:
-            rows = rows.filter(status=asked["status"])
+        plain = {"status": [asked["status"]] if asked["status"] else []}
+        rows = where(SCOPES, asked, plain).order_by("-accepted_at", "-id")
         records = records_of(ScopeControlRecord, self.limited(rows, asked))
         lines = [(s["id"], s["kind"], _of(s), s["status"], clock(s["accepted_at"]), s["by"]) for s in records]
         return Shown(records, table(HEADS, lines, "Nothing of a scope was stopped or paused."))
