@@ -8,6 +8,7 @@ from receipts.models import ToolCall
 from receipts.states import EffectClass
 from runtime.contracts import Tool
 from runtime.registry import agents, tool_of
+from runtime.tools.ask import AskPerson
 from runtime.tools.registry import definition_hash
 
 
@@ -43,6 +44,13 @@ def tool_facts(call: ToolCall, *, agent_key: str) -> ToolFacts:
 def places_of(call: ToolCall) -> list[Place]:
     """Where to look for a call outside, as its tool names it; nothing for a tool that was changed or taken away since."""
     return tool_facts(call, agent_key=call.run.agent_version.agent.key).places
+
+
+def has_own_form(call: ToolCall) -> bool:
+    """Whether the form of a question is that of its tool, as its owner wrote it, and none that a model proposed."""
+    named = (tool for agent in agents().values() for tool in agent.spec.tools if tool.key == call.tool)
+    forms = (tool for tool in named if isinstance(tool, AskPerson) and tool.form is not None)
+    return any(definition_hash(tool) == call.tool_hash for tool in forms)
 
 
 def _leaves(tool: Tool) -> tuple[str, str]:

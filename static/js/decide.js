@@ -1,17 +1,18 @@
 // The gates of a form that decides. `form[data-gates]` holds elements with data-gate: a tick is open when ticked, a text
-// when it says something, a fieldset when one of its radios is chosen, anything else when data-gate-open is not "false".
+// when it says something, a fieldset when something in it is chosen, anything else when data-gate-open is not "false".
 // A gate with data-gate-when="id" counts only while the control with that id is chosen. A gate outside the form names it
 // with data-gate-for; one that will not open again says so with data-gate-over; one with data-gate-in opens so many seconds
 // after the page came. The button marked data-gated stays off,
 // and [data-gate-why] says what is missing, until all are open. The server checks the same again. A form is sent once: a second
-// click, or a key beside it, does nothing until the page is shown again.
+// click, or a key beside it, does nothing until the page is shown again. A button with data-take="name" puts what is proposed
+// for the field of that name, data-values, into it.
 (() => {
   function isOpen(gate) {
     const when = gate.dataset.gateWhen;
     if (when && !document.getElementById(when).checked) return true;
     if (gate.dataset.gateIn) return performance.now() / 1000 >= Number(gate.dataset.gateIn);
     if (gate.type === "checkbox") return gate.checked;
-    if (gate.tagName === "FIELDSET") return gate.querySelector("input[type=radio]:checked") !== null;
+    if (gate.tagName === "FIELDSET") return gate.querySelector("input:checked") !== null;
     if ("value" in gate && gate.tagName !== "LI") return gate.value.trim() !== "";
     return gate.dataset.gateOpen !== "false";
   }
@@ -58,6 +59,22 @@
     for (const gate of document.querySelectorAll("[data-gate-in]")) setTimeout(checkAll, gate.dataset.gateIn * 1000);
   });
   document.addEventListener("htmx:afterSwap", checkAll);
+
+  function take(button) {
+    const values = JSON.parse(button.dataset.values);
+    const fields = [...button.closest("form").querySelectorAll(`[name="${CSS.escape(button.dataset.take)}"]`)];
+    for (const field of fields) {
+      if (/^(radio|checkbox)$/.test(field.type)) field.checked = values.includes(field.value);
+      else [field.value] = values;
+    }
+    fields[0].dispatchEvent(new Event("input", { bubbles: true }));
+    (fields.find((field) => field.checked) || fields[0]).focus();
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-take]");
+    if (button) take(button);
+  });
 
   const sent = new WeakSet();
   window.addEventListener("submit", (event) => {

@@ -42,6 +42,12 @@
     if (link) location.assign(link.href);
   }
 
+  // Into the first field of a part of the page, with as much of the part in sight as there is room for.
+  function leadTo(part) {
+    (part.querySelector("textarea, input:not([type=hidden]), select") || part).focus({ preventScroll: true });
+    part.scrollIntoView({ block: part.clientHeight < innerHeight / 2 ? "nearest" : "start" });
+  }
+
   function go(element) {
     const local = element.tagName === "A" && element.hash && element.pathname === location.pathname
       && element.search === location.search;
@@ -49,7 +55,7 @@
     if (!target) return;
     if (local) location.hash = element.hash;
     if (isField(target)) target.focus();
-    else if (local) (target.querySelector("textarea, input:not([type=hidden]), select") || target).focus();
+    else if (local) leadTo(target);
     else element.click();
   }
 

@@ -44,7 +44,7 @@ def test_a_question_is_listed_and_shown_as_the_models_words_with_its_form(ann: M
     shown = words(page)
     assert "Text from the model. Nobody has checked it." in shown
     assert "They are" in shown and "How sure you are, in percent (may be left open)" in shown
-    assert "at least 0, at most 100" in shown
+    assert "a whole number, at least 0, at most 100" in shown
     assert 'type="radio" name="f-meaning" value="some of both"' in page
     assert "Approve this call" not in shown
 
@@ -127,11 +127,15 @@ def test_a_person_answers_a_form_in_the_browser(browser: Browser, site: str, run
     page = signed_in(browser, site)
     page.goto(f"{site}inbox/?kind=questions")
     page.get_by_role("link", name="Open the question").click()
+    send = page.get_by_role("button", name="Send the answer")
     page.get_by_label("How sure you are, in percent").fill("a lot")
-    page.get_by_role("button", name="Send the answer").click()
+    expect(send).to_have_attribute("aria-disabled", "true")
+    expect(page.locator("#off-a")).to_have_text("Off until “They are” is chosen.")
+    page.get_by_label("some of both").check()
+    send.click()
     expect(page.locator("#wait-live .notice")).to_contain_text("INVALID_ANSWER")
     expect(page.get_by_label("How sure you are, in percent")).to_have_value("a lot")
-    page.get_by_label("some of both").check()
+    expect(page.get_by_label("some of both")).to_be_checked()
     page.get_by_label("How sure you are, in percent").fill("80")
     page.get_by_role("button", name="Send the answer").click()
     expect(page.locator("#wait-live .notice h2")).to_contain_text("ann.moreau answered")

@@ -1,5 +1,6 @@
 """The fields of an answer as a page shows them, and what was sent read back into JSON."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Shown:
-    """One field of a form. `control` names how it is typed: text, lines, number, date, choice, choices."""
+    """One field of a form. `control` names how it is typed: text, lines, number, date, choice, choices. `offered` is what the
+    form proposes for it: shown beside the field, and taken by a click only, so that nothing is sent that nobody chose.
+    """
 
     name: str
     label: str
@@ -44,6 +47,26 @@ class Shown:
     choices: tuple[Choice, ...]
     limits: str
     error: str
+    offered: tuple[str, ...] = ()
+
+    @property
+    def offered_words(self) -> str:
+        """The proposed value in words, one line for several."""
+        return ", ".join(one.capitalize() if self.yes_or_no else one for one in self.offered)
+
+    @property
+    def offered_json(self) -> str:
+        """The proposed values as the button carries them."""
+        return json.dumps(self.offered)
+
+    @property
+    def yes_or_no(self) -> bool:
+        return [one.value for one in self.choices] == ["yes", "no"]
+
+    @property
+    def chosen_from(self) -> bool:
+        """Whether it is answered by choosing, not by typing."""
+        return self.control in ("choice", "choices")
 
     @property
     def sent_as(self) -> str:
@@ -52,12 +75,12 @@ class Shown:
 
 
 def shown_fields(form: Form, sent: QueryDict | None, faults: Mapping[str, str]) -> list[Shown]:
-    """The fields of a form with what was typed, or with its defaults where nothing was sent yet."""
+    """The fields of a form with what was typed. Nothing is filled in and nothing chosen before a person has done so."""
     return [_shown(name, field, form, sent, faults.get(name, "")) for name, field in form.fields.items()]
 
 
 def _shown(name: str, field: FormField, form: Form, sent: QueryDict | None, error: str) -> Shown:
-    typed = _defaults(field) if sent is None else tuple(sent.getlist(f"{_PREFIX}{name}"))
+    typed = () if sent is None else tuple(sent.getlist(f"{_PREFIX}{name}"))
     return Shown(
         name=name,
         label=field.title or name.replace("_", " ").capitalize(),
@@ -68,10 +91,11 @@ def _shown(name: str, field: FormField, form: Form, sent: QueryDict | None, erro
         choices=_choices(field, typed),
         limits=_limits(field),
         error=error,
+        offered=_offered(field),
     )
 
 
-def _defaults(field: FormField) -> tuple[str, ...]:
+def _offered(field: FormField) -> tuple[str, ...]:
     default = getattr(field, "default", None)
     if default is None:
         return ()
@@ -98,6 +122,8 @@ def _choices(field: FormField, typed: tuple[str, ...]) -> tuple[Choice, ...]:
 
 def _limits(field: FormField) -> str:
     """What an answer has to be like, in words; nothing where anything of its kind is taken."""
+    if isinstance(field, DayField):
+        return "a day, as YYYY-MM-DD, 2026-09-30 say"
     said = field.model_dump(include=field.model_fields_set)
     words = {
         "minLength": "at least {} characters",
@@ -108,7 +134,8 @@ def _limits(field: FormField) -> str:
         "maxItems": "choose at most {}",
         "pattern": "matches {}",
     }
-    return ", ".join(text.format(said[key]) for key, text in words.items() if key in said)
+    kinds = {WholeField: ["a whole number"], NumberField: ["a number"]}.get(type(field), [])
+    return ", ".join([*kinds, *(text.format(said[key]) for key, text in words.items() if key in said)])
 
 
 def sent_fields(form: Form, sent: QueryDict) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from console.pages.question.form import Shown, sent_fields, shown_fields
 from console.pages.question.say import closed_notice, said_of, what_happens
 from console.pages.room import panel_asked, respond
 from console.pages.stored import stored_arguments
+from console.pages.tool_facts import has_own_form
 from console.templatetags.signalbox import short_id
 from runtime.masking import Mask, Masks
 
@@ -129,6 +130,7 @@ def _context(request: HttpRequest, state: WaitState, asked: Question | None, ref
         "said": said_of(state),
         "off": _off(state, asked, refused),
         "limit": FILE_BYTES // 1024,
+        "proposer": "Usual, by the tool’s owner" if has_own_form(wait.tool_call) else "Proposed by the model",
         "topic": f"run:{wait.run_id}",
     }
 
