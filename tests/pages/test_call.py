@@ -194,7 +194,7 @@ def test_go_on_without_it_leaves_it_unknown_and_takes_a_later_verdict(ann: Membe
     assert ann.post(url(run.publishing), **form("PROCEED_UNKNOWN")).status == 302
     run.go_on()
     html = ann.get(url(run.publishing))
-    assert "The run went on without it." in words(html)
+    assert "ann.moreau said" in words(html) and "still unknown, go on without it. Nothing waits for it." in words(html)
     assert 'value="RETRY" disabled' in html
     assert ann.post(url(run.publishing), **form("EXECUTED", external_ref="post-9")).status == 302
     assert Obligation.objects.get(run_id=run.id, step_name=run.publishing.step_name).status == "FULFILLED"

@@ -9,9 +9,11 @@ from pytest_django import DjangoAssertNumQueries
 
 from approvals.models import Wait
 from console.pages.inbox import items
-from receipts.models import ToolCall
+from console.pages.overview.needs import needs
+from receipts.models import Reconciliation, ToolCall
 from tests.pages import story
 from tests.pages.conftest import Member
+from tests.pages.driven import person, words
 
 QUERIES = 12
 
@@ -95,6 +97,22 @@ def test_empty(mo: Member) -> None:
     html = mo.get("/inbox/")
     assert "Nothing needs you." in html
     assert "<title>Inbox · Signalbox</title>" in html
+
+
+def test_what_somebody_has_let_go_stands_last_says_who_said_so_and_counts_nowhere(mo: Member) -> None:
+    late, _, call = full(mo)
+    said = {"verdict": "PROCEED_UNKNOWN", "follow_up": "NONE", "method": "HUMAN", "seen_attempts": call.attempts}
+    Reconciliation.objects.create(tool_call=call, evidence="The fax is lost.", actor="person:h.lindqvist", **said)
+    html = mo.get("/inbox/")
+    assert html.index(f'id="row-wait-{late.id}"') < html.index(f'id="row-call-{call.id}"')
+    assert "Gone on without knowing" in html and "Outcome unknown <" not in html
+    assert "h.lindqvist said: still unknown, go on without it" in words(html)
+    assert 'data-inbox-count="3"' in html
+    preview = words(mo.get(f"/inbox/?item=call-{call.id}", panel="inbox-item"))
+    assert "h.lindqvist said" in preview and "Nothing waits for it." in preview and "The fax is lost." in preview
+    assert "until a person says what is known" not in preview
+    assert [need.count for need in needs(person(mo.name)) if need.word == "Unknown calls"] == [0]
+    assert "(3) Overview" in words(mo.get("/"))
 
 
 def test_unknown_reads_are_nobodys_business(mo: Member) -> None:

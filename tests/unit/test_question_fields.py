@@ -28,7 +28,7 @@ def fields(sent: str | None = None) -> dict[str, Shown]:
 
 def test_no_field_says_anything_before_a_person_has() -> None:
     shown = fields().values()
-    assert [one.typed for one in shown] == [""] * len(CLEANING["properties"])  # type: ignore[arg-type]
+    assert [one.typed for one in shown] == [""] * len(CLEANING["properties"])
     assert not any(choice.chosen for one in shown for choice in one.choices)
 
 

@@ -265,6 +265,12 @@ class CallFacts:
         return any(one.seen_attempts == self.call.attempts for one in final)
 
     @property
+    def gone_on(self) -> Reconciliation | None:
+        """Who said last that the run goes on without knowing, while nothing more is known."""
+        said = [one for one in self.verdicts if one.seen_attempts == self.call.attempts]
+        return said[-1] if self.uncertain and said and said[-1].verdict == Verdict.PROCEED_UNKNOWN else None
+
+    @property
     def ended(self) -> bool:
         return self.call.run.status in ENDED_RUN
 

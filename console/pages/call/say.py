@@ -65,6 +65,9 @@ def _unknown(facts: CallFacts) -> SafeString:
     lead = format_html("It was sent {} and no answer was stored. It may have happened or not.", sent)
     if facts.said_finally:
         return format_html("{} A verdict stands, evidence speaks against it, and the run went on without it.", lead)
+    if facts.gone_on is not None:
+        said = "{} {} said {}: still unknown, go on without it. Nothing waits for it. It will not be sent again; whoever learns more can still say so below."
+        return format_html(said, lead, person(facts.gone_on.actor), when(facts.gone_on.at))
     if not facts.call.blocking:
         return format_html(
             "{} The run went on without it. It will not be sent again; a verdict can still be given.", lead

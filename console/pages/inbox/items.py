@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Exists, F, OuterRef, QuerySet, Subquery
 from django.utils import timezone
 
 from accounts.statements import together
@@ -32,7 +32,7 @@ SOON = timedelta(minutes=30)
 _COUNTS = """
 SELECT (SELECT count(*) FROM (SELECT FROM receipts_toolcall t WHERE tenant_id = %(tenant)s AND unknown
             AND effect_class <> 'READ_ONLY' AND NOT EXISTS (SELECT FROM receipts_reconciliation r
-                WHERE r.tool_call_id = t.id AND r.seen_attempts = t.attempts AND r.verdict <> 'PROCEED_UNKNOWN')
+                WHERE r.tool_call_id = t.id AND r.seen_attempts = t.attempts)
             LIMIT %(most)s) few),
        (SELECT count(*) FROM (SELECT FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN'
             AND kind = 'APPROVAL' LIMIT %(most)s) few),
@@ -47,8 +47,9 @@ SELECT (SELECT count(*) FROM (SELECT FROM receipts_toolcall t WHERE tenant_id = 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many items of each kind there are, as far as they are counted, when that was by the database's clock, and the number
-    of the policy in force then.
+    """How many items of each kind need a person, as far as they are counted, when that was by the database's clock, and the
+    number of the policy in force then. An unknown call of which somebody has said that the run goes on without it is listed,
+    the last of all, and not counted: nothing waits for it.
     """
 
     unknown: int
@@ -94,6 +95,8 @@ class Item:
     url: str
     weight: int
     risk: str = ""
+    said_by: str = ""
+    """Who has said of an unknown call that the run goes on without it; `since` is when."""
 
 
 @dataclass(frozen=True)
@@ -120,15 +123,28 @@ def inbox_counts(actor: Actor, whose: Whose = Whose.ALL) -> Counts:
 
 
 def unknown_calls(actor: Actor) -> QuerySet[ToolCall]:
-    """Calls that may have happened and that a person has to look at, the oldest first; also those a run went on without.
+    """Calls that may have happened, the oldest first, and after them those of which somebody has said that the run goes on
+    without them: `gone_on_by`, `gone_on_at`.
 
     One that a final verdict stands on, though a person had its retry given up, takes no other verdict and is left out.
     """
     last = Attempt.objects.filter(tool_call=OuterRef("pk")).order_by("-attempt_no").values("dispatched_at")[:1]
-    final = Reconciliation.objects.filter(tool_call=OuterRef("pk"), seen_attempts=OuterRef("attempts"))
-    final = final.exclude(verdict=Verdict.PROCEED_UNKNOWN)
+    said = Reconciliation.objects.filter(tool_call=OuterRef("pk"), seen_attempts=OuterRef("attempts"))
+    final, gone_on = said.exclude(verdict=Verdict.PROCEED_UNKNOWN), said.order_by("-at", "-id")
     calls = calls_visible(actor).filter(~Exists(final), unknown=True).exclude(effect_class="READ_ONLY")
-    return calls.select_related("run").defer("args").annotate(sent_at=Subquery(last)).order_by("sent_at", "id")
+    listed = calls.select_related("run").defer("args")
+    listed = listed.annotate(
+        sent_at=Subquery(last),
+        gone_on_by=Subquery(gone_on.values("actor")[:1]),
+        gone_on_at=Subquery(gone_on.values("at")[:1]),
+    )
+    return listed.order_by(F("gone_on_at").asc(nulls_first=True), "sent_at", "id")
+
+
+def gone_on_without(call: ToolCall) -> QuerySet[Reconciliation]:
+    """Who has said of a call, after its newest attempt, that its run goes on without knowing, the newest first."""
+    said = Reconciliation.objects.filter(tool_call=call, seen_attempts=call.attempts, verdict=Verdict.PROCEED_UNKNOWN)
+    return said.order_by("-at", "-id")[:1]
 
 
 def open_flags(actor: Actor) -> QuerySet[Contradiction]:
@@ -176,7 +192,7 @@ def held_runs(actor: Actor) -> QuerySet[Run]:
 
 def inbox_groups(actor: Actor, now: datetime, kind: str, whose: Whose, masks: Masks) -> list[Group]:
     """Items in rank: unknown first, then high risk, then what runs out soon, then held runs, then the rest by how grave it
-    is, with what is masked for everybody masked in their titles. `kind` keeps one kind; one's own are waits only, since nothing else is taken or given.
+    is, last the unknown calls that somebody has let go, with what is masked for everybody masked in their titles. `kind` keeps one kind; one's own are waits only, since nothing else is taken or given.
     """
     others, most = whose != Whose.MINE, ONE_KIND_LIMIT if kind else KIND_LIMIT
     calls = list(unknown_calls(actor)[:most]) if others and kind in ("", "unknown") else []
@@ -184,7 +200,8 @@ def inbox_groups(actor: Actor, now: datetime, kind: str, whose: Whose, masks: Ma
     asked = _first_waits(actor, whose, _KIND_OF.get(kind), most) if kind in ("", *_KIND_OF) else []
     about = [*calls, *(flag.tool_call for flag in raised), *(wait.tool_call for wait in asked)]
     made = publications_of(call.id for call in about)
-    unknown = [_unknown_item(call, call_title(call, made.get(call.id))) for call in calls]
+    listed = [_unknown_item(call, call_title(call, made.get(call.id))) for call in calls]
+    unknown, gone_on = [item for item in listed if not item.said_by], [item for item in listed if item.said_by]
     flags = [_flag_item(flag, call_title(flag.tool_call, made.get(flag.tool_call_id))) for flag in raised]
     titles = question_titles(asked, masks)
     waits = [
@@ -207,6 +224,7 @@ def inbox_groups(actor: Actor, now: datetime, kind: str, whose: Whose, masks: Ma
         Group("Due within 30 minutes", "time left, then closed", soon),
         Group("Held runs", "no deadline, nothing moves", held),
         Group(_rest(later, first=not (flags or unknown or grave or soon or held)), "time left, then closed", later),
+        Group("Gone on without knowing", "a person said so; nothing waits, and none is counted", gone_on),
     ]
     return [group for group in groups if group.items]
 
@@ -225,20 +243,23 @@ _KIND_OF = {"approvals": WaitKind.APPROVAL, "questions": WaitKind.QUESTION}
 def _unknown_item(call: ToolCall, title: str) -> Item:
     sign = signs.CALL[CallStatus.UNCERTAIN]
     tries = f"{call.attempts} attempt{'s' if call.attempts != 1 else ''}"
+    said_by, said_at = getattr(call, "gone_on_by", None) or "", getattr(call, "gone_on_at", None)
+    said = f"{said_by.partition(':')[2]} said: still unknown, go on without it · " if said_by else ""
     return Item(
         key=f"call-{call.id}",
         kind="unknown",
         id=call.id,
         title=title,
         run_title=call.run.title,
-        about=f"{call.effect_class} · {tries} · its run is {call.run.status}",
+        about=f"{said}{call.effect_class} · {tries} · its run is {call.run.status}",
         lamp=sign.lamp,
         icon=sign.icon,
         word="Outcome unknown",
-        since=getattr(call, "sent_at", None) or call.created_at,
+        since=said_at or getattr(call, "sent_at", None) or call.created_at,
         deadline=None,
         url=f"/calls/{call.id}/",
         weight=signs.EFFECT[call.effect_class].step,
+        said_by=said_by,
     )
 
 

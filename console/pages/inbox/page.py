@@ -17,11 +17,11 @@ from approvals.states import WaitKind, Whose, can_decide
 from console.lists.listing import COUNT_LIMIT, said_count
 from console.pages.arguments import ArgumentRow
 from console.pages.inbox.filter import KINDS, WHOSE, Filter, filter_of
-from console.pages.inbox.items import Counts, Item, inbox_counts, inbox_groups
+from console.pages.inbox.items import Counts, Item, gone_on_without, inbox_counts, inbox_groups
 from console.pages.room import page, respond
 from console.pages.stored import stored_arguments
 from console.pages.titles import call_question, call_title, publications_of
-from receipts.models import Attempt, Publication, ToolCall
+from receipts.models import Attempt, Publication, Reconciliation, ToolCall
 from receipts.selectors import access_call, access_contradiction
 from runs.selectors import access_run
 from runtime.masking import Mask, Masks
@@ -108,6 +108,8 @@ class Preview:
     masked: int
     url: str
     may_act: bool
+    gone_on: Reconciliation | None = None
+    """Who has said of an unknown call that the run goes on without it."""
 
 
 def preview_of(actor: Actor, key: str, masks: Masks) -> Preview | None:
@@ -146,14 +148,16 @@ def _call_preview(actor: Actor, id: UUID, masks: Masks) -> Preview:
     call = access_call(actor=actor, id=id)
     mask = masks.of(call)
     rows = _rows_of(call, mask)
-    attempts, published = together(
+    attempts, published, gone_on = together(
         Attempt.objects.filter(tool_call=call).order_by("attempt_no"),
         Publication.objects.select_related("report_version").filter(tool_call=call),
+        gone_on_without(call),
     )
     odd = [row for row in rows or [] if row.odd]
     title = call_question(call, next(iter(published), None))
     may = actor.may(Permission.RECONCILE)
-    return Preview("call", title, call, call.run, rows, odd, attempts, len(mask.paths), reverse("call", args=[id]), may)
+    said, url = next(iter(gone_on), None), reverse("call", args=[id])
+    return Preview("call", title, call, call.run, rows, odd, attempts, len(mask.paths), url, may, said)
 
 
 def _run_preview(actor: Actor, id: UUID, masks: Masks) -> Preview:

@@ -15,7 +15,7 @@ WITH unknown AS (
     SELECT coalesce((SELECT max(a.dispatched_at) FROM receipts_attempt a WHERE a.tool_call_id = t.id), t.created_at) AS since
     FROM receipts_toolcall t WHERE t.tenant_id = %(tenant)s AND t.unknown AND t.effect_class <> 'READ_ONLY'
         AND NOT EXISTS (SELECT FROM receipts_reconciliation r
-            WHERE r.tool_call_id = t.id AND r.seen_attempts = t.attempts AND r.verdict <> 'PROCEED_UNKNOWN')),
+            WHERE r.tool_call_id = t.id AND r.seen_attempts = t.attempts)),
 asked AS (SELECT w.kind, w.deadline FROM approvals_wait w WHERE w.tenant_id = %(tenant)s AND w.status = 'OPEN'),
 held AS (
     SELECT coalesce((SELECT max(m.at) FROM runs_runtransition m WHERE m.run_id = r.id AND m.to_status = 'HELD'),
