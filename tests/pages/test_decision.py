@@ -80,8 +80,8 @@ def test_the_call_is_shown_whole(ann: Member) -> None:
 def test_it_rests_on_stored_results_and_shows_what_it_would_publish(ann: Member) -> None:
     run = ready()
     html = ann.get(url(run.wait))
-    assert "5 stored results, each looked up and matched now" in html
-    assert html.count('data-l="Matches" class="is-clear"') == 5
+    assert "5 stored results, each compared now with what the run read" in html
+    assert html.count('data-l="As the run read it" class="is-clear"') == 5
     assert "overlap 45" in words(html)
     assert "Report v2, rendered" in html
     assert 'class="receipt" href="/calls/' in html

@@ -145,3 +145,23 @@ def larger(now: Decimal, before: Sequence[Decimal]) -> str:
     if steps and all(step == steps[0] for step in steps) and steps[0]:
         return f"{said}; before, it went by {steps[0]:+f} each time"
     return f"{said}; the most so far was {max(before):f}"
+
+
+def far_off(now: Decimal, before: Sequence[Decimal]) -> str:
+    """Where a number is larger than every one before, or ten times off the middle of them, that in words; else nothing."""
+    middle = sorted(before)[len(before) // 2]
+    if now > max(before):
+        return (
+            f"larger than any that was approved, {_ratio(now / middle)} the middle one"
+            if middle > 0
+            else "larger than any that was approved"
+        )
+    if middle > 0 and now >= 10 * middle:
+        return f"{_ratio(now / middle)} the middle one"
+    if now > 0 and middle >= 10 * now:
+        return f"the middle one is {_ratio(middle / now)} of it"
+    return ""
+
+
+def _ratio(of: Decimal) -> str:
+    return f"{of:,.0f} times" if of >= 10 else f"{of:.1f} times"

@@ -1,28 +1,39 @@
 """How long the facts hold that a call rests on: each for the half-life that its tool declares, by the database's clock."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.utils.html import format_html, format_html_join
 
+from checkpoints.models import Lapse
+from console.pages.decision.evidence import Facts
 from console.pages.decision.points import Point
 from console.pages.resting import RestingFact
+from console.pages.stored import Stored
 from console.pages.text import exact
 from console.templatetags.signalbox import seconds
+from receipts.models import ToolCall
 from receipts.selectors import observed_before_half_life
+from runtime.contracts import PriorResult
 from runtime.registry import agents, tool_of
+from runtime.tools.registry import definition_hash
 
 
 @dataclass(frozen=True)
 class Held:
-    """One fact, the seconds for which it holds, and whether they are over. None: it does not change."""
+    """One fact, the seconds for which it holds, and whether they are over. None: it does not change. `gone`: the run has let go
+    of it already, so that nothing rests on it any more.
+    """
 
     fact: RestingFact
     half_life: float | None
     lapsed: bool
+    gone: bool = False
 
 
-def held_facts(facts: Sequence[RestingFact], *, agent_key: str) -> list[Held]:
+def held_facts(facts: Sequence[RestingFact], *, agent_key: str, let_go: Sequence[Lapse]) -> list[Held]:
     """The facts with how long they hold. One query where any of them holds for some time only."""
     agent = agents().get(agent_key)
     half_lives = {}
@@ -31,12 +42,34 @@ def held_facts(facts: Sequence[RestingFact], *, agent_key: str) -> list[Held]:
         if tool is not None and tool.half_life_seconds is not None:
             half_lives[fact.ref.call] = tool.half_life_seconds
     over = observed_before_half_life(half_lives) if half_lives else {}
-    return [Held(fact, half_lives.get(fact.ref.call), fact.ref.call in over) for fact in facts]
+    gone = {lapse.tool_call_id for lapse in let_go}
+    return [Held(fact, half_lives.get(id), id in over, id in gone) for fact in facts for id in (fact.ref.call,)]
 
 
-def lapsed_point(held: Sequence[Held]) -> list[Point]:
-    """That some facts do not hold any more, as a point of the page; nothing where all hold."""
-    over = [one for one in held if one.lapsed]
+def relied_on(call: ToolCall, arguments: Stored | None, facts: Facts, *, agent_key: str) -> Collection[UUID] | None:
+    """The facts that a call rests on, as its tool says. None where that can't be told: the tool is not here as it was bound, or
+    not every fact is at hand.
+    """
+    agent = agents().get(agent_key)
+    tool = tool_of(agent.spec, call.tool) if agent else None
+    known = [_prior(fact) for fact in reversed(facts.facts)]
+    results = [one for one in known if one is not None]
+    if tool is None or arguments is None or definition_hash(tool) != call.tool_hash or len(results) < facts.total:
+        return None
+    return set(tool.rests_on(tool.arguments.model_validate_json(arguments.plain), results))
+
+
+def _prior(fact: RestingFact) -> PriorResult | None:
+    if fact.call is None or fact.stored is None or not fact.matches:
+        return None
+    return PriorResult(fact.ref.call, fact.call.tool, fact.ref.step_name, fact.ref.ok, json.loads(fact.stored.plain))
+
+
+def lapsed_point(held: Sequence[Held], relied: Collection[UUID] | None) -> list[Point]:
+    """That facts which the call rests on do not hold any more, as a point of the page; nothing where all hold. `relied`: those
+    on which it rests; None where nobody knows, so that each may be one.
+    """
+    over = [one for one in held if one.lapsed and not one.gone and (relied is None or one.fact.ref.call in relied)]
     if not over:
         return []
     named = format_html_join(
@@ -45,5 +78,7 @@ def lapsed_point(held: Sequence[Held]) -> list[Point]:
         ((exact(one.fact.ref.step_name, one_line=True), seconds(one.half_life)) for one in over),
     )
     text = format_html("{} too old: {}", "A fact is" if len(over) == 1 else "Facts are", named)
-    why = "If the call rests on it, an approval sends nothing: it is read again first, and you are asked anew with what it says then."
+    it, says, is_ = ("it", "it says", "it is") if len(over) == 1 else ("them", "they say", "they are")
+    rests = f"If the call rests on {it}, an" if relied is None else f"The call rests on {it}: an"
+    why = f"{rests} approval sends nothing: {is_} read again first, and you are asked anew with what {says} then."
     return [Point("stop", "clock", text, why)]

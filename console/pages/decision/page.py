@@ -1,6 +1,6 @@
 """GET and POST /waits/<id>/: show one wait whole, decide it, say what became of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -19,9 +19,12 @@ from approvals.models import Wait
 from approvals.selectors import access_wait
 from approvals.services import Decided, Seen, Voted, wait_looked
 from approvals.states import DecisionVerdict, WaitKind
+from checkpoints.states import CommitmentStatus
 from console.look import looks
 from console.pages.arguments import ArgumentRow
-from console.pages.decision.earlier import earlier_of
+from console.pages.decision.claims import claim_points
+from console.pages.decision.compared import as_read, compared_points, compared_with
+from console.pages.decision.earlier import Earlier, earlier_of
 from console.pages.decision.evidence import (
     Ground,
     facts_of,
@@ -31,9 +34,11 @@ from console.pages.decision.evidence import (
     promises_of,
     report_preview,
 )
+from console.pages.decision.goal import goal_points
 from console.pages.decision.happening import came_of_it, what_happens
-from console.pages.decision.lapsing import held_facts, lapsed_point
+from console.pages.decision.lapsing import held_facts, lapsed_point, relied_on
 from console.pages.decision.points import Point, points_of
+from console.pages.decision.reread import readings_of, reread_points
 from console.pages.decision.state import Moved, WaitState, asks, closed_notice, more_answers, wait_url, what_moved
 from console.pages.notice import Notice, refusal_notice
 from console.pages.question.page import question_page
@@ -51,6 +56,7 @@ PANELS = {
     "wait-facts": "pages/decision/facts.html",
     "wait-gates": "pages/decision/gates.html",
 }
+GOAL = 300  # characters of a goal beside the title; all of it stands in the contract
 OUT_OF_DATE = frozenset({"STALE_REVISION", "ARGS_CHANGED"})
 
 
@@ -178,7 +184,7 @@ def _odd_rows(arguments: Stored | None, typed: Typed) -> list[OddRow]:
 
 def _state_context(state: WaitState, typed: Typed, refused: Refused | None) -> dict[str, Any]:
     """What the live panels show."""
-    wait = state.wait
+    wait, goal = state.wait, state.since.intents[-1].goal
     return {
         "title": call_title(wait.tool_call, state.publication),
         "wait": wait,
@@ -190,6 +196,8 @@ def _state_context(state: WaitState, typed: Typed, refused: Refused | None) -> d
         "moved": _moved(state, typed, refused),
         "happened": what_happens(state),
         "off": _off(state, refused),
+        "goal": goal[:GOAL],
+        "goal_goes_on": len(goal) > GOAL,
         "came_of_it": came_of_it(state),
         "more": more_answers(len(state.waiting)),
         "others": [(one, asks(one, after=wait)) for one in state.waiting],
@@ -231,17 +239,32 @@ def _evidence_context(state: WaitState, arguments: Stored | None, typed: Typed) 
     wait, call = state.wait, state.wait.tool_call
     ground = ground_of(wait)
     masks = Masks(policy=state.found.policy)
+    agent = wait.run.agent_version.agent.key
     facts = facts_of(state.found.checkpoint, masks)
-    held = held_facts(facts.facts, agent_key=wait.run.agent_version.agent.key)
+    held = held_facts(facts.facts, agent_key=agent, let_go=state.lapsed)
+    shown = _shown_to_anybody(wait, arguments, masks)
+    compared = compared_with(shown, held)
+    words = model_words(wait.run, ground, masks)
+    readings = readings_of(state.lapsed, held)
+    found = (
+        reread_points(readings),
+        lapsed_point(held, relied_on(call, arguments, facts, agent_key=agent)),
+        compared_points(compared),
+        goal_points(state.since.intents[-1].goal, _terms(ground), shown),
+        claim_points(words[1] if words else "", shown, by_person=bool(call.author)),
+        _points(wait, arguments, shown, earlier_of(ground.asked, masks), as_read(compared)),
+    )
     return {
         "arguments": arguments,
-        "points": [*(lapsed_point(held) if state.open else []), *_points(wait, arguments, ground, masks)],
+        "points": [point for points in found for point in points] if state.open else [],
         "held": held,
+        "compared": compared,
+        "readings": readings,
         "odd": _odd_rows(arguments, typed),
         "typed": typed,
-        "tool": tool_facts(call, agent_key=wait.run.agent_version.agent.key),
+        "tool": tool_facts(call, agent_key=agent),
         "like": last_like(wait, ground, masks) if arguments else None,
-        "words": model_words(wait.run, ground, masks),
+        "words": words,
         "intent": state.since.intents[-1],
         "promises": promises_of(call, ground),
         "commitments": ground.commitments,
@@ -250,9 +273,22 @@ def _evidence_context(state: WaitState, arguments: Stored | None, typed: Typed) 
     }
 
 
-def _points(wait: Wait, arguments: Stored | None, ground: Ground, masks: Masks) -> list[Point]:
-    """What stands out, where the arguments are the recorded ones. `masks`: those of nobody."""
-    held = stored_arguments(wait.tool_call, masks.of(wait.tool_call, run=wait.run))
-    if arguments is None or held is None or not arguments.intact:
+def _shown_to_anybody(wait: Wait, arguments: Stored | None, masks: Masks) -> Stored | None:
+    """What anybody may be shown of the arguments, where they are the recorded ones. `masks`: those of nobody."""
+    if arguments is None or not arguments.intact:
+        return None
+    return stored_arguments(wait.tool_call, masks.of(wait.tool_call, run=wait.run))
+
+
+def _terms(ground: Ground) -> list[str]:
+    """The constraints and assumptions that hold."""
+    return [term.statement for term in ground.commitments if term.status == CommitmentStatus.LIVE]
+
+
+def _points(
+    wait: Wait, arguments: Stored | None, shown: Stored | None, earlier: Sequence[Earlier], read: Mapping[str, str]
+) -> list[Point]:
+    """What stands out against what people have decided before."""
+    if arguments is None or shown is None:
         return []
-    return points_of(wait.tool_call, arguments.rows, held, earlier_of(ground.asked, masks))
+    return points_of(wait.tool_call, arguments.rows, shown, earlier, read)

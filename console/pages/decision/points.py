@@ -5,7 +5,7 @@ Nothing here judges a call. Each point is a fact that a reader could find by lay
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.utils.html import format_html, format_html_join
@@ -16,6 +16,7 @@ from console.pages.decision.alike import (
     Values,
     are_numbers,
     counted,
+    far_off,
     is_amount,
     is_steady,
     larger,
@@ -25,7 +26,7 @@ from console.pages.decision.alike import (
     short_values,
 )
 from console.pages.decision.earlier import Earlier, approved_in
-from console.pages.diff import Difference, Line, difference, json_pieces
+from console.pages.diff import Line, difference, json_pieces
 from console.pages.stored import Stored
 from console.pages.text import exact
 from console.templatetags.signalbox import person, when
@@ -33,6 +34,8 @@ from receipts.models import ToolCall
 
 NAMED = 6  # odd characters, and changed lines, that are named one by one
 AROUND = 8  # words beside what changed in a long text
+FEW = 3  # amounts are held against those of other steps where there are so many
+QUOTED = 40  # characters: a longer value is named here, and read in the call below
 _WORDS = re.compile(r"\s+|\S+")
 
 
@@ -47,10 +50,15 @@ class Point:
 
 
 def points_of(
-    call: ToolCall, rows: Sequence[ArgumentRow], arguments: Stored, earlier: Sequence[Earlier]
+    call: ToolCall,
+    rows: Sequence[ArgumentRow],
+    arguments: Stored,
+    earlier: Sequence[Earlier],
+    read: Mapping[str, str],
 ) -> list[Point]:
     """What stands out about a call, against the earlier calls of its tool on which people have decided. `rows`: its arguments as
-    whoever looks is shown them; `arguments`: what anybody may be shown of them, which is held against the earlier ones.
+    whoever looks is shown them; `arguments`: what anybody may be shown of them, which is held against the earlier ones; `read`:
+    by path, the step that has read the very value which stands there.
     """
     approved = approved_in(earlier)
     same = [one for one in approved if one.call.step_name == call.step_name]
@@ -59,7 +67,7 @@ def points_of(
         *(_odd(row) for row in rows if row.odd),
         *_rejected(call, arguments, earlier),
         *_redefined(call, same or approved),
-        *_values(now, same, approved),
+        *_values(now, same, approved, read),
         *_changed(arguments, same),
         *([] if approved else [_first(call)]),
     ]
@@ -138,11 +146,13 @@ def _first(call: ToolCall) -> Point:
 # ── values ───────────────────────────────────────────────────────────────────
 
 
-def _values(now: Values, same: Sequence[Earlier], approved: Sequence[Earlier]) -> Iterator[Point]:
+def _values(
+    now: Values, same: Sequence[Earlier], approved: Sequence[Earlier], read: Mapping[str, str]
+) -> Iterator[Point]:
     """Values that look like approved ones, numbers of another size, and values that were never there."""
     of_step, of_tool = counted([one.values for one in same]), counted([one.values for one in approved])
     nothing: Counter[str] = Counter()
-    fresh = []
+    fresh, plain = [], []
     for path, value in now.items():
         anywhere = of_tool.get(path, nothing)
         seen = of_step.get(path, nothing) if same else anywhere
@@ -155,12 +165,20 @@ def _values(now: Values, same: Sequence[Earlier], approved: Sequence[Earlier]) -
             yield Point("stop", "caution", text, why)
             continue
         size = _size(path, value, [one.values[path] for one in reversed(same) if path in one.values])
-        if size is not None:
+        if not same and is_amount(value):
+            size = _against_all(path, value, [one.values[path] for one in approved if path in one.values])
+        if size is not None and size.lamp == "neutral":
+            plain.append(size)
+        elif size is not None:
             yield size
         elif number(value) is None and (is_steady(seen or anywhere) or are_numbers(seen or anywhere)):
             fresh.append((path, value, anywhere[value]))
-    if fresh:
-        yield _new(fresh, len(same), len(approved))
+    # What nothing speaks against comes last.
+    for known in (False, True):
+        part = [one for one in fresh if (one[0] in read) == known]
+        if part:
+            yield _new(part, len(same), len(approved), sorted({read[path] for path, *_ in part if known}))
+    yield from plain
 
 
 def _size(path: str, value: str, before: Sequence[str]) -> Point | None:
@@ -180,14 +198,41 @@ def _size(path: str, value: str, before: Sequence[str]) -> Point | None:
     return Point("caution", "caution", text, f"It is {more}.")
 
 
-def _new(fresh: Sequence[tuple[str, str, int]], same: int, approved: int) -> Point:
-    named = format_html_join(", ", "{} {}", ((_path(path), _value(value)) for path, value, _ in fresh))
+def _against_all(path: str, value: str, before: Sequence[str]) -> Point | None:
+    """An amount of a step that is new, against those of all approved calls of the tool."""
+    now, numbers = number(value), [one for text in before if (one := number(text)) is not None]
+    if now is None or len(numbers) < FEW or len(numbers) != len(before):
+        return None
+    off = far_off(now, numbers)
+    low, middle, high = min(numbers), sorted(numbers)[len(numbers) // 2], max(numbers)
+    why = f"The {len(numbers)} approved calls of this tool that were asked for earlier went from {low:,f} to {high:,f}, half of them up to {middle:,f}."
+    text = format_html("{} is {}{}", _path(path), _value(value), f": {off}" if off else "")
+    return Point("caution" if off else "neutral", "caution" if off else "flag", text, why)
+
+
+def _new(fresh: Sequence[tuple[str, str, int]], same: int, approved: int, steps: Sequence[str]) -> Point:
+    """Values that no earlier call had. `steps`: those that have read these very values; none where nothing says them."""
+    named = format_html_join(", ", "{} {}", ((_path(path), _short(value)) for path, value, _ in fresh))
     what = f"the {same} approved calls of this step" if same > 1 else f"the {approved} approved calls of this tool"
     known = [path for path, _, times in fresh if times]
-    why = f"None of {what} had {'it' if len(fresh) == 1 else 'them'}."
+    it = "it" if len(fresh) == 1 else "them"
+    why = f"None of {what} that were asked for earlier had {it}."
     if known:
         why = f"{why} Calls of other steps had: {', '.join(known)}."
-    return Point("caution", "flag", format_html("New here: {}", named), why)
+    if not steps:
+        return Point("caution", "flag", format_html("New here: {}", named), why)
+    said = format_html_join(", ", "<code>{}</code>", ((exact(step, one_line=True),) for step in steps))
+    why = format_html("{} {} what {} said.", why, "It is" if len(fresh) == 1 else "They are", said)
+    return Point("neutral", "done", format_html("New here, and as it was read: {}", named), why)
+
+
+def _short(text: str) -> SafeString | str:
+    return _value(text) if len(text) <= QUOTED else f"(a text of {len(text)} characters)"
+
+
+def model_quote(text: str) -> SafeString:
+    """Words of a model inside a sentence of the server: framed, so that nobody takes them for the server's."""
+    return format_html('<q class="claim">{}</q>', exact(text, one_line=True))
 
 
 # ── long texts ───────────────────────────────────────────────────────────────
@@ -199,14 +244,14 @@ def _changed(arguments: Stored, same: Sequence[Earlier]) -> Iterator[Point]:
         return
     long = {row.path for row in arguments.rows if row.wide}
     now, then = json_pieces(arguments.value), json_pieces(same[0].arguments)
-    found = difference([one for one in then if one.label in long], [one for one in now if one.label in long])
-    lines = [line for line in found.lines if isinstance(line, Line) and line.kind != "same"]
+    found = difference(then, now)
+    lines = [line for line in found.lines if isinstance(line, Line) and line.kind != "same" and _label(line) in long]
     if lines:
-        yield _changed_point(found, lines)
+        yield _changed_point(lines, sum(piece.label in long for piece in now))
 
 
-def _changed_point(found: Difference, lines: Sequence[Line]) -> Point:
-    of = found.same + found.changed + found.added
+def _changed_point(lines: Sequence[Line], of: int) -> Point:
+    """`of`: how many lines the long texts have. The numbers are those of the difference below."""
     text = format_html(
         "{} of {} lines of {} {} not as approved last: {}{}",
         len(lines),

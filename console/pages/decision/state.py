@@ -274,7 +274,13 @@ def _decided(state: WaitState, decision: Decision) -> Notice:
         return Notice("clear" if approved else "neutral", title, reason)
     first = state.waiting[0]
     reason = format_html("{} {}.", reason, more_answers(len(state.waiting)))
-    return Notice("caution", title, reason, url=wait_url(first), link=asks(first, after=state.wait))
+    return Notice(
+        "caution",
+        title,
+        reason,
+        url=wait_url(first),
+        link=format_html("<span>{}</span>", asks(first, after=state.wait)),
+    )
 
 
 def _cancelled(state: WaitState) -> Notice:
