@@ -201,7 +201,7 @@ def _text_fault(text: str, limit: int) -> str:
 
 def _invalid(faults: Mapping[str, str]) -> InvalidAnswer:
     said = "; ".join(f"{field}: {why.rstrip('.')}" for field, why in faults.items())
-    return InvalidAnswer({"said": f"{said}.", "fields": dict(faults)})
+    return InvalidAnswer({"field": next(iter(faults)), "said": f"{said}.", "fields": dict(faults)})
 
 
 def _audit(actor: Actor, locked: Locked, shown: dict[str, Any], sha256: str) -> None:

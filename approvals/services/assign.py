@@ -92,7 +92,7 @@ def _assign(actor: Actor, wait: Wait, person: str, reason: str) -> Looked | Refu
         return refused
     label = f"person:{person}"
     if not still_may(tenant_id=wait.tenant_id, label=label, permission=Permission.DECIDE):
-        return NobodyThere({"person": person})
+        return NobodyThere({"field": "person", "person": person})
     held = assignment_of(wait.id)
     if held is not None:
         _end(held, actor)

@@ -9,7 +9,7 @@ from accounts.errors import Invalid, NotAllowed, NotFound, Refused
 from accounts.states import Actor, Permission
 from approvals.errors import NotTogether, WaitNotHere
 from approvals.selectors import access_wait, givers_to
-from approvals.services.checks import Seen, Tools
+from approvals.services.checks import Seen, Tools, reason_refusal
 from approvals.services.decide import Decided, Voted, approval_decide
 from approvals.states import DecisionVerdict
 
@@ -39,9 +39,10 @@ def approvals_decide(
 
     Each is a decision of its own: what is refused for one changes nothing for the others. Only waits that the policy marks
     as fit for it (`batchable`) are approved so; the others are refused one by one, and every wait may be rejected. It
-    grants nothing beyond these calls. Refused as a whole are who may decide nothing, an empty batch, more than BATCH_LIMIT, and a wait named twice.
+    grants nothing beyond these calls. Refused as a whole are who may decide nothing, an empty batch, more than BATCH_LIMIT, a wait named twice, and
+    a reason that can't be stored.
     """
-    refused = _not_allowed(actor) or _unfit(items)
+    refused = _not_allowed(actor) or _unfit(items) or reason_refusal(reason.strip())
     if refused is not None:
         return refused
     return [Answered(item.wait_id, _one(actor, item, verdict, reason, tools)) for item in items]

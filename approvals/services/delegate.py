@@ -80,7 +80,7 @@ def _unfit(actor: Actor, wanted: DelegationWanted, reason: str) -> Refused | Non
         return Invalid({"field": "taker", "reason": "you decide with your own authority already."})
     held = authority_of(tenant_id=actor.tenant_id, labels=[label]).get(label)
     if held is None or Permission.READ not in permissions_of(held[0]):
-        return NobodyThere({"person": wanted.taker})
+        return NobodyThere({"field": "taker", "person": wanted.taker})
     return _unfit_time(wanted)
 
 

@@ -115,6 +115,7 @@ def faults_refusal(text: str) -> PolicyFaulty | Invalid | None:
     first = faults[0]
     return PolicyFaulty(
         {
+            "field": "text",
             "count": len(faults),
             "faults": "fault" if len(faults) == 1 else "faults",
             "place": first.place or "the text",

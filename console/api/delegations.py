@@ -11,7 +11,7 @@ from accounts.errors import Refused
 from approvals.selectors import access_delegation, delegations_visible
 from approvals.services import DelegationWanted, delegation_end, delegation_give
 from console.api.paging import Order, PageQuery
-from console.api.parsing import Strict, Text, read
+from console.api.parsing import NoBody, Strict, Text, read
 from console.api.view import ApiView, answer, operation, paged
 from console.records.delegations import DelegationRecord
 
@@ -54,5 +54,6 @@ class DelegationEnd(ApiView):
     @operation("delegations_end", DelegationRecord, can=(403, 404, 409))
     def post(self, request: Request, id: UUID) -> Response:
         """Take it back, or lay it down. Votes that were given with it stay."""
+        read(NoBody, request.data)
         outcome = delegation_end(actor=self.actor, delegation_id=id)
         return answer(outcome, lambda: DelegationRecord(access_delegation(actor=self.actor, id=id)).data)

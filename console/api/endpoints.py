@@ -12,7 +12,7 @@ from accounts.errors import Refused
 from accounts.selectors import access_endpoint, endpoints_visible, notices_visible
 from accounts.states import HEARD, Actor, EndpointKind, NoticeStatus
 from console.api.paging import Order, PageQuery
-from console.api.parsing import ReasonBody, Strict, Text, read
+from console.api.parsing import NoBody, ReasonBody, Strict, Text, read
 from console.api.view import ApiView, answer, operation, paged
 from console.records.endpoints import EndpointRecord, NoticeRecord, PurgedRecord
 from runtime.services import (
@@ -125,6 +125,7 @@ class EndpointPause(ApiView):
     @operation("endpoints_pause", EndpointRecord, can=(403, 404, 409))
     def post(self, request: Request, id: UUID) -> Response:
         """Tell it nothing until it is resumed; what happens meanwhile is not told later."""
+        read(NoBody, request.data)
         return answer(endpoint_hold(actor=self.actor, endpoint_id=id), lambda: _shown(self.actor, id))
 
 
@@ -134,6 +135,7 @@ class EndpointResume(ApiView):
     @operation("endpoints_resume", EndpointRecord, can=(403, 404, 409))
     def post(self, request: Request, id: UUID) -> Response:
         """Tell it again."""
+        read(NoBody, request.data)
         return answer(endpoint_go_on(actor=self.actor, endpoint_id=id), lambda: _shown(self.actor, id))
 
 
@@ -143,6 +145,7 @@ class EndpointTest(ApiView):
     @operation("endpoints_test", NoticeRecord, can=(403, 404, 409), statuses=(202,))
     def post(self, request: Request, id: UUID) -> Response:
         """Send it a test by the way that every notice takes, once. The list of notices says what came of it."""
+        read(NoBody, request.data)
         outcome = endpoint_test(actor=self.actor, endpoint_id=id)
         if isinstance(outcome, Refused):
             return refused_response(outcome)
@@ -159,6 +162,7 @@ class EndpointRemoval(ApiView):
     @operation("endpoints_remove", EndpointRecord, can=(403, 404, 409))
     def post(self, request: Request, id: UUID) -> Response:
         """Tell it nothing any more. Needs the permission to notify where it is the tenant's."""
+        read(NoBody, request.data)
         outcome = endpoint_drop(actor=self.actor, endpoint_id=id)
         return answer(outcome, lambda: EndpointRecord(access_endpoint(actor=self.actor, id=id)).data)
 

@@ -78,6 +78,10 @@ def read(form: type[Strict], data: Any) -> dict[str, Any]:
     return said
 
 
+class NoBody(Strict):
+    """Nothing: the address says it all."""
+
+
 class ReasonBody(Strict):
     """Why a person does this."""
 

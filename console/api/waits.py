@@ -32,7 +32,7 @@ from approvals.services import (
 from approvals.states import OF_A_CALL, DecisionVerdict, Risk, WaitStatus, Whose
 from console.api.lists import narrowed
 from console.api.paging import Order, PageQuery
-from console.api.parsing import ReasonBody, Strict, StrictJSONParser, Text, Whole, read
+from console.api.parsing import NoBody, ReasonBody, Strict, StrictJSONParser, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
 from console.lists.waits import WAITS
 from console.look import looks
@@ -275,6 +275,7 @@ class WaitClaim(ApiView):
     @operation("waits_claim", WaitRecord, can=(403, 404, 409))
     def post(self, request: Request, id: UUID) -> Response:
         """Say that you look at it. Others see that; they may decide all the same."""
+        read(NoBody, request.data)
         return answer(wait_claim(actor=self.actor, wait_id=id), lambda: wait_shown(self.actor, id))
 
 
@@ -284,6 +285,7 @@ class WaitRelease(ApiView):
     @operation("waits_release", WaitRecord, can=(403, 404, 409))
     def post(self, request: Request, id: UUID) -> Response:
         """Say that you do not look at it any more."""
+        read(NoBody, request.data)
         return answer(wait_release(actor=self.actor, wait_id=id), lambda: wait_shown(self.actor, id))
 
 

@@ -262,7 +262,7 @@ def call_flag(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
 
 def _contradict(actor: Actor, call_id: UUID, says: str, evidence: str, ref: str) -> object | Refused:
     if says not in (Verdict.EXECUTED, Verdict.NOT_EXECUTED):
-        return Invalid({"field": "what you saw", "reason": "choose whether it happened."})
+        return Invalid({"field": "says", "reason": "choose whether it happened or not."})
     return call_contradict(actor=actor, call_id=call_id, said=EvidenceGiven(Verdict(says), evidence, ref))
 
 
@@ -298,7 +298,7 @@ def _closings(waits: bool, chosen: str) -> list[tuple[str, str, bool]]:
 
 def _close(actor: Actor, id: UUID, chosen: str, reason: str) -> object | Refused:
     if chosen not in set(Closing):
-        return Invalid({"field": "how", "reason": "choose one; none is chosen for you."})
+        return Invalid({"field": "closing", "reason": "choose one; none is chosen for you."})
     return contradiction_settle(actor=actor, contradiction_id=id, closing=Closing(chosen), reason=reason)
 
 

@@ -59,12 +59,15 @@ def _status(refused: Refused | None) -> int:
 
 def _give(request: HttpRequest, actor: Actor) -> object | Refused:
     sent = request.POST
-    try:
-        starts, ends = _moment(sent.get("starts_at", "")), _moment(sent.get("ends_at", ""))
-    except ValueError:
-        return Invalid({"field": "time", "reason": "write it as 2026-12-24T18:00, in UTC."})
+    moments: dict[str, datetime | None] = {}
+    for name in ("starts_at", "ends_at"):
+        try:
+            moments[name] = _moment(sent.get(name, ""))
+        except ValueError:
+            return Invalid({"field": name, "reason": "write it as 2026-12-24T18:00, in UTC."})
+    starts, ends = moments["starts_at"], moments["ends_at"]
     if ends is None:
-        return Invalid({"field": "until", "reason": "say when it ends."})
+        return Invalid({"field": "ends_at", "reason": "say when it ends."})
     reason = sent.get("reason", "").replace("\r\n", "\n")
     return delegation_give(actor=actor, wanted=DelegationWanted(sent.get("taker", ""), ends, reason, starts))
 

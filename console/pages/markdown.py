@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from urllib.parse import urlsplit
 
 from django.utils.html import format_html
@@ -11,7 +12,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from console.pages.text import exact
+from console.pages.text import exact, plain
 
 _CALL = re.compile(r"call:([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 _OFF = ("html_block", "html_inline", "image")
@@ -83,6 +84,15 @@ def _unhead_empty_cells(tokens: Sequence[Token]) -> None:
             opened.tag = closed.tag = "td"
 
 
+def _name_tables(tokens: Sequence[Token]) -> None:
+    """A table is called by its columns: whoever hears it knows what it holds, and two versions of it can be compared alone."""
+    for at, token in enumerate(tokens):
+        if token.type == "table_open":
+            heads = takewhile(lambda one: one.type != "thead_close", tokens[at:])
+            words = ("".join(part.content for part in one.children or []) for one in heads if one.type == "inline")
+            token.attrSet("aria-label", plain(", ".join(filter(None, words))) or "Table")
+
+
 def parsed(body: str) -> list[Token]:
     """A report body as tokens: no HTML, no images, and no link but to receipts and web pages."""
     return _PARSER.parse(body)
@@ -95,6 +105,7 @@ def fitted(body: str) -> list[Token]:
     for token in tokens:
         _fit_page(token, top)
     _unhead_empty_cells(tokens)
+    _name_tables(tokens)
     return tokens
 
 

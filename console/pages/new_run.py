@@ -84,7 +84,7 @@ def _fits(request: HttpRequest) -> Refused | None:
         if not isinstance(file, list) and (file.size or 0) > FILE_LIMIT:
             limit = FILE_LIMIT // (1024 * 1024)
             reason = f"{file.name} is larger than {limit} MiB, so it was not read."
-            return Invalid({"field": name.removeprefix("file-").upper(), "reason": reason})
+            return Invalid({"field": name.removeprefix("file-"), "reason": reason})
     return None
 
 

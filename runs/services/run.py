@@ -59,6 +59,9 @@ def run_lock(run_id: UUID) -> Run:
     return stored_row(Run, "id = %(run)s FOR NO KEY UPDATE", {"run": run_id})
 
 
+ON_THE_RUN = 500  # characters of a detail that stand on the run itself; its transition has all of them
+
+
 @dataclass(frozen=True)
 class Move:
     """A move of a run's status as it is written: whereto, why, by whom. `run_move` says what the rest means."""
@@ -120,8 +123,8 @@ def move_params(run: Run, move: Move) -> dict[str, Any]:
         "fence": fence,
         "hold_reason": None if hold_reason is None else str(hold_reason),
         "detail": move.detail,
-        "hold_detail": move.detail if to == RunStatus.HELD else "",
-        "end_reason": move.detail if ended else "",
+        "hold_detail": move.detail[:ON_THE_RUN] if to == RunStatus.HELD else "",
+        "end_reason": move.detail[:ON_THE_RUN] if ended else "",
         "due_in": move.due_in,
         "ended": ended,
         "stopped": to == RunStatus.CANCELLED,
@@ -244,7 +247,7 @@ def takeover_limit_raise(*, run: Run) -> None:
 def run_settle(run: Run, *, actor: str, fence: int | None, settlement: Mapping[str, Any], why: str) -> None:
     """End a locked run by what is known, keeping that as JSON: done, unknown, not done."""
     Run.objects.filter(id=run.id).update(settlement=settlement)
-    run_move(run, RunStatus.SETTLED, cause="SETTLED", actor=actor, fence=fence, detail=why[:500])
+    run_move(run, RunStatus.SETTLED, cause="SETTLED", actor=actor, fence=fence, detail=why)
 
 
 def workspace_open(*, tenant_id: UUID, title: str) -> Workspace:

@@ -52,13 +52,14 @@ class EvidenceSearch:
         """Read the claims and return a title for the run. Raises AgentInputRefused: line and reason."""
         unknown = sorted(set(inputs) - set(EvidenceSearch.spec.input_names))
         if unknown:
-            raise AgentInputRefused(f"There is no input {unknown[0]}. An evidence search takes claims.")
+            refused = AgentInputRefused(f"There is no input {unknown[0]}. An evidence search takes claims.")
+            raise refused.about(unknown[0])
         if "claims" not in inputs:
-            raise AgentInputRefused("The claims are missing.")
+            raise AgentInputRefused("The claims are missing.").about("claims")
         try:
             first, *others = read(inputs["claims"])
         except ClaimsRefused as refusal:
-            raise AgentInputRefused(f"Claims: {refusal}") from refusal
+            raise AgentInputRefused(f"Claims: {refusal}").about("claims") from refusal
         more = f" and {len(others)} more" if others else ""
         return f"Evidence: {first.text[: TITLE_LIMIT - 40]}{more}"
 

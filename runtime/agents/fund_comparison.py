@@ -86,7 +86,8 @@ class FundComparison:
         a, b = (_checked(inputs, name) for name in FundComparison.spec.input_names)
         unknown = sorted(set(inputs) - set(FundComparison.spec.input_names))
         if unknown:
-            raise AgentInputRefused(f"There is no input {unknown[0]}. A fund comparison takes a and b.")
+            refused = AgentInputRefused(f"There is no input {unknown[0]}. A fund comparison takes a and b.")
+            raise refused.about(unknown[0])
         return report.title((a.fund, a.as_of), (b.fund, b.as_of))
 
     @staticmethod
@@ -117,11 +118,11 @@ class AskingComparison(FundComparison):
 
 def _checked(inputs: Mapping[str, bytes], name: str) -> Disclosure:
     if name not in inputs:
-        raise AgentInputRefused(f"Disclosure {name.upper()} is missing.")
+        raise AgentInputRefused(f"Disclosure {name.upper()} is missing.").about(name)
     try:
         return read(inputs[name])
     except DisclosureRefused as refusal:
-        raise refusal.of(f"disclosure {name.upper()}") from refusal
+        raise refusal.of(f"disclosure {name.upper()}").about(name) from refusal
 
 
 # ── the planner ──────────────────────────────────────────────────────────────

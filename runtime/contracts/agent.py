@@ -4,14 +4,23 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, Self
 
 from runtime.contracts.model import ModelRequest, ModelTurn
 from runtime.contracts.tool import Tool
 
 
 class AgentInputRefused(ValueError):
-    """The given input can't be used. The message names the input, the line and the reason."""
+    """The given input can't be used. The message names the input, the line and the reason; `field` is the input's name, where it is
+    about one.
+    """
+
+    field: str = ""
+
+    def about(self, field: str) -> Self:
+        """The same refusal, of this input."""
+        self.field = field
+        return self
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def _bound(run: Any, position: Position, call: Any, arguments: Mapping[str, Any]
 def _not_another(bound: Bound, call: Any) -> Refused:
     known = bound.proposal.call
     if known is None:
-        return ArgumentsUnusable({"reason": bound.proposal.refusal})
+        return ArgumentsUnusable({"field": "arguments", "reason": bound.proposal.refusal})
     return NothingAmended({"call": known, "which": "this very call" if known == call.id else f"call {known}"})
 
 

@@ -182,11 +182,11 @@ def _succeed(actor: Actor, source: Any, origin: Origin, revision: int, wanted: S
     key = source.agent_version.agent.key
     agent = agents().get(key)
     if agent is None:
-        return UnknownAgent({"agent": key, "known": ", ".join(sorted(agents()))})
+        return UnknownAgent({"field": "agent", "agent": key, "known": ", ".join(sorted(agents()))})
     try:
         agent.check_inputs(run_inputs(source))
     except AgentInputRefused as error:
-        return InputRefused({"reason": str(error)})
+        return InputRefused({"field": error.field, "reason": str(error)})
     descent = Descent(origin, source, revision, taken.turn_no, taken.snapshot.message_seq)
     return Started(_admit(actor, agent, descent, taken, wanted), new=True)
 

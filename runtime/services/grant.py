@@ -40,7 +40,7 @@ def tool_grant(*, actor: Actor, wanted: GrantRequest, reason: str) -> GrantGiven
             if agent
             else sorted(agents())
         )
-        missing = NoSuchTool({"agent": wanted.agent, "tool": wanted.tool, "known": ", ".join(known)})
+        missing = NoSuchTool({"field": "tool", "agent": wanted.agent, "tool": wanted.tool, "known": ", ".join(known)})
         return audited(missing, actor, "grant.give", "tenant", actor.tenant_id)
     scope = Scope(
         agent=wanted.agent,

@@ -170,7 +170,7 @@ def _start_refusal(actor: Actor, wanted: StartRequest) -> str | Refused:
         return NotAllowed({"permission": "start", "actor": actor.name})
     agent = agents().get(wanted.agent)
     if agent is None:
-        return UnknownAgent({"agent": wanted.agent[:100], "known": ", ".join(sorted(agents()))})
+        return UnknownAgent({"field": "agent", "agent": wanted.agent[:100], "known": ", ".join(sorted(agents()))})
     limits = (("goal", wanted.goal, GOAL_LIMIT), ("title", wanted.title, NAME_LIMIT))
     for name, text, limit in (
         *limits,
@@ -193,7 +193,7 @@ def _start_refusal(actor: Actor, wanted: StartRequest) -> str | Refused:
     try:
         return agent.check_inputs({name: upload.data for name, upload in wanted.inputs.items()})
     except AgentInputRefused as error:
-        return InputRefused({"reason": str(error)})
+        return InputRefused({"field": error.field, "reason": str(error)})
 
 
 def _unknown_policy(wanted: StartRequest) -> Invalid | None:

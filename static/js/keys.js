@@ -156,7 +156,8 @@
   function tie(refused) {
     if (!refused || !refused.dataset.field) return;
     const form = document.querySelector(refused.dataset.form || "main") || document;
-    for (const field of form.querySelectorAll(`[name="${CSS.escape(refused.dataset.field)}"]`)) {
+    const place = CSS.escape(refused.dataset.field);
+    for (const field of form.querySelectorAll(`[name="${place}"], [data-place="${place}"]`)) {
       field.setAttribute("aria-invalid", "true");
       field.setAttribute("aria-describedby", `${field.getAttribute("aria-describedby") || ""} refused`.trim());
     }

@@ -88,7 +88,7 @@ MARKDOWN_ATTACKS = [
 ]
 REPORT_TAGS = re.compile(
     TAGS_OF_EXACT.pattern + r"|</?(h[2-6]|p|em|strong|ul|ol|li|blockquote|code|thead|tbody|tr|th|td|br|hr|table)"
-    r'( class="(table|num)")?( /)?>|<pre class="well">|</pre>|</a>|<span class="small quiet">'
+    r'( class="(table|num)")?( aria-label="[^"<>]*")?( /)?>|<pre class="well">|</pre>|</a>|<span class="small quiet">'
     r'|<a class="receipt" href="/calls/[0-9a-f-]{36}/">|<a href="https?://[^"<>]+" rel="noopener noreferrer nofollow">'
 )
 

@@ -141,7 +141,7 @@ def _reconcile(actor: Actor, call: ToolCall, typed: TypedVerdict) -> Reconciled 
     follow_up = FollowUp.NONE
     if verdict == Verdict.NOT_EXECUTED:
         if typed.then not in {FollowUp.RETRY, FollowUp.FAIL}:
-            return Invalid({"field": "and then", "reason": "choose whether it is sent again."})
+            return Invalid({"field": "then", "reason": "choose whether it is sent again."})
         follow_up = FollowUp(typed.then)
     said = VerdictRequest(
         verdict=verdict,

@@ -21,6 +21,7 @@ from console.lists.notices import NOTICES
 from console.lists.policies import POLICIES
 from console.lists.reports import REPORTS
 from console.lists.scopes import SCOPES
+from console.lists.views import VIEWS
 from console.lists.waits import WAITS
 from console.pages import words
 from console.pages.room import page, respond
@@ -83,6 +84,7 @@ def list_context(request: HttpRequest, asked: Asked) -> dict[str, Any]:
         "tokens": [_token(asked, one) for one in fields if one.given],
         "kept": asked.kept(sort="", columns=[]),
         "address": asked.kept(),
+        "keeps_views": not listing.place and listing is not VIEWS,  # a view of the views would lead to itself
         "views": [] if listing.place else list(views_visible(asked.actor).filter(listed=listing.key)),
     }
 

@@ -156,7 +156,7 @@ def _titled(refused: Refused, fields: Sequence[Shown]) -> Refused:
     faults: Mapping[str, str] = refused.facts.get("fields", {})
     titles = {one.name: f"{one.label}: " for one in fields}
     said = "; ".join(f"{titles.get(name, '')}{why.rstrip('.')}" for name, why in faults.items())
-    return InvalidAnswer({"said": f"{said}.", "fields": faults}) if faults else refused
+    return InvalidAnswer({"field": next(iter(faults)), "said": f"{said}.", "fields": faults}) if faults else refused
 
 
 def _moved(state: WaitState, refused: Refused | None) -> list[Any]:

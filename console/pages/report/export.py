@@ -12,7 +12,7 @@ from console.pages.markdown import report_html
 from console.pages.report.as_markdown import markdown_of
 from console.pages.report.as_pdf import LONGEST, pdf_of
 from console.pages.report.provenance import provenance_of
-from console.pages.report.versions import chosen, versions_of
+from console.pages.report.versions import versions_of
 from receipts.selectors import access_report
 from runs.selectors import database_now
 
@@ -40,7 +40,7 @@ def report_taken(*, actor: Actor, report_id: UUID, version: int, kind: str, base
     which its receipts are named by. Needs the permission to read. Raises NotFound.
     """
     report = access_report(actor=actor, id=report_id)
-    shown = chosen(versions_of([report])[report.id], version)
+    shown = next((one for one in versions_of([report])[report.id] if one.row.version_no == version), None)
     if shown is None:
         raise NotFound
     if kind == "pdf" and len(shown.body) > LONGEST:

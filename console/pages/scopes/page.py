@@ -92,7 +92,7 @@ def _done(actor: Actor, scope: Scope, act: str, reason: str) -> ScopeState | Ref
     if act == "pause":
         return scope_pause(actor=actor, scope=scope, reason=reason)
     if act not in ("stop", "abort") and actor.may(Permission.STOP):
-        return Invalid({"field": "what is done", "reason": "choose one; none is chosen for you."})
+        return Invalid({"field": "act", "reason": "choose one; none is chosen for you."})
     return scope_stop(actor=actor, scope=scope, reason=reason, aborts=act == "abort")
 
 
