@@ -24,7 +24,7 @@ from runtime.loop import drive
 from runtime.policy import IN_FORCE
 from runtime.registry import agents
 from runtime.services import Started, StartRequest, run_start, wait_decide
-from tests.agents import AGENTS, SCRIPT, calls, done
+from tests.agents import AGENTS
 from tests.doors.asking import decision
 from tests.doors.test_access import (
     GUARDED,
@@ -35,6 +35,7 @@ from tests.doors.test_access import (
 )
 from tests.doors.things import Things
 from tests.doors.world import OPERATOR, Doors, manage, person
+from tests.scripted import SCRIPT, calls, done
 
 NUMBER, NAME, CENTS, NOTE = "DE89370400440532013000", "Rosalind Quenby", 4812937, "for leaving quietly"
 PLANTED = (NUMBER, NAME, str(CENTS), NOTE)

@@ -10,11 +10,11 @@ from approvals.services import (
     TextGiven,
     question_answer,
 )
-from tests.agents import SCRIPT
 from tests.engine.engine import (
     Engine,
     shown,
 )
+from tests.scripted import SCRIPT
 
 ASKS = {"question": "Which of the two lines is the bond?", "why": "The sheet names both."}
 ROUNDS = 10

@@ -17,10 +17,11 @@ from runs import faults, wakeups
 from runtime.loop import drive
 from runtime.policy import IN_FORCE
 from runtime.registry import agents
-from tests.agents import AGENTS, SCRIPT, calls, done
+from tests.agents import AGENTS
 from tests.engine.asking import asked
 from tests.engine.engine import At, Engine, open_wait, people
 from tests.engine.family import awaits, spawn, tell
+from tests.scripted import SCRIPT, calls, done
 from tests.services import Services, cloned_database
 
 # Leases last until a test lets them expire, retries do not wait, and no page listens.

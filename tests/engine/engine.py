@@ -52,7 +52,7 @@ from runtime.services import (
     run_stop,
     wait_decide,
 )
-from tests.agents import SCRIPT
+from tests.scripted import SCRIPT
 
 STARTER = {Role.OPERATOR}
 EVERYTHING = {Role.OPERATOR, Role.APPROVER, Role.RECONCILER}

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from runs.models import Budget, BudgetEntry, Run
 from runtime.contracts import ModelRequest, ModelTurn
-from tests.agents import SCRIPT, calls, done
+from tests.scripted import SCRIPT, calls, done
 
 CARVED = {"model_calls": 20, "tool_calls": 20, "tokens": 200_000}
 Turn = ModelTurn | Callable[[ModelRequest], ModelTurn]

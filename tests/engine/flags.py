@@ -10,8 +10,8 @@ from receipts.states import Closing, Verdict
 from runtime.contracts import ToolContext, ToolOutcome, ToolUnknown
 from runtime.loop import drive
 from runtime.services import EvidenceGiven, Flagged, call_contradict, contradiction_settle
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine, expire_lease
+from tests.scripted import SCRIPT, calls, went_well
 
 TOKEN = "ghp_" + "a1B2" * 10
 UNKNOWN = ToolUnknown("no answer")

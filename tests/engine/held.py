@@ -11,9 +11,9 @@ from runs.statements import run_statement
 from runtime import statements as steps
 from runtime.contracts import ModelUnknown, ToolUnknown
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine
 from tests.engine.races import Aside, Gate, gate_at
+from tests.scripted import SCRIPT, calls, went_well
 
 # In the order in which the worker below comes to them.
 STATEMENTS = [

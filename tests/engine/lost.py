@@ -6,8 +6,8 @@ from receipts.models import ToolCall
 from runs.models import Budget
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine, call_named
+from tests.scripted import SCRIPT, calls, went_well
 
 UNKNOWN = ToolUnknown("the connection ended without an answer")
 

@@ -6,9 +6,9 @@ from receipts.models import Attempt
 from runs.models import ControlRequest, RunTransition
 from runtime.loop import drive
 from runtime.services import run_abort
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine, lease_of, run_now, sql
 from tests.engine.races import Aside, Gate
+from tests.scripted import SCRIPT, calls, went_well
 
 
 def the_stop(run_id: UUID) -> ControlRequest:

@@ -12,11 +12,11 @@ from runs.models import ControlRequest, Refusal
 from runtime.loop import drive
 from runtime.services import StopState
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine, call_named, lease_of, phases, run_now, sql
 from tests.engine.family import awaits, child_of, spawn, tell
 from tests.engine.races import Aside, Gate, together
 from tests.engine.stops import abort, causes, on_the_wire, the_stop
+from tests.scripted import SCRIPT, calls, went_well
 from tests.waiting import wait_until
 
 

@@ -20,7 +20,6 @@ from receipts.selectors import written_arguments
 from runs.models import Run, Wakeup
 from runtime.loop import drive
 from runtime.services import Amended, Started, Terms, Written, call_amend, commitment_withdraw, run_bind, run_pause
-from tests.agents import SCRIPT, calls, done
 from tests.engine.engine import (
     At,
     Engine,
@@ -42,6 +41,7 @@ from tests.engine.engine import (
 )
 from tests.engine.races import Aside, gate_at, terminate, together
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls, done
 
 
 def amend(

@@ -17,10 +17,10 @@ from runs.models import Artifact
 from runs.selectors import artifact_bytes
 from runtime.loop import drive
 from runtime.services import Attached, Upload, call_attach
-from tests.agents import calls
 from tests.engine.engine import Engine, call_named, people, sql
 from tests.engine.races import together
 from tests.engine.test_probe import unknown
+from tests.scripted import calls
 
 SEEN = b"%PDF-1.7 the wiki's list at 08:14"
 

@@ -12,8 +12,8 @@ from runtime.loop import drive
 from runtime.loop.budget import TURN_TOKENS
 from runtime.services import Resumed
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, call_named, head_of, phases, run_now, sql
+from tests.scripted import SCRIPT, calls
 
 
 def cap(run_id: UUID, unit: str, value: int) -> None:

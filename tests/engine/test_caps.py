@@ -22,11 +22,11 @@ from runtime.loop.budget import TURN_TOKENS
 from runtime.registry import agents
 from runtime.services import CapRaised, Started, StartRequest, budget_raise, run_start
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, run_now, sql
 from tests.engine.races import together
 from tests.engine.stops import causes
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls
 
 
 def cap(run_id: UUID, unit: str, value: int | None) -> None:

@@ -14,9 +14,9 @@ from receipts.models import Attempt, ToolCall
 from receipts.selectors import call_arguments
 from runs.models import Refusal
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, call_named, open_wait, run_now, sql_past_triggers
 from tests.engine.races import undone
+from tests.scripted import SCRIPT, calls
 
 LABEL = "pay 100.00 to account 4711"
 

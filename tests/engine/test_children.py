@@ -13,7 +13,6 @@ from runs.models import Budget, ControlRequest, Run, Wakeup
 from runtime.loop import drive
 from runtime.services import Started, StartRequest, Terms, run_start
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import (
     At,
     Engine,
@@ -30,6 +29,7 @@ from tests.engine.engine import (
 from tests.engine.family import CARVED, awaits, child_of, entries, reserved, spawn, tell
 from tests.engine.races import Aside, gate_at
 from tests.engine.stops import assert_stopped, causes
+from tests.scripted import SCRIPT, calls, done, went_well
 
 # ── spawn ────────────────────────────────────────────────────────────────────
 

@@ -13,7 +13,6 @@ from runtime.contracts import ModelRefused, ModelRequest, ModelTurn, ToolUnknown
 from runtime.loop import drive
 from runtime.services import PauseState, Settled, run_pause
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import (
     Engine,
     call_named,
@@ -23,6 +22,7 @@ from tests.engine.engine import (
 from tests.engine.family import CARVED, awaits, child_of, entries, reserved, spawn, tell, told_child
 from tests.engine.stops import assert_stopped
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls, went_well
 
 # ── the end of the parent ──
 

@@ -11,9 +11,9 @@ from runs.models import BudgetEntry, Refusal
 from runs.services import budget_hold_unknown
 from runtime.contracts import ToolContext, ToolOutcome
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine, attempts_of, call_named, head_of, run_now
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls, went_well
 
 
 def given_up(context: ToolContext) -> ToolOutcome:

@@ -25,7 +25,6 @@ from runtime.contracts import (
 from runtime.loop import drive
 from runtime.services import Started, StartRequest, Terms, run_bind, run_pause, run_start
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import (
     At,
     Engine,
@@ -43,6 +42,7 @@ from tests.engine.engine import (
 from tests.engine.family import awaits, child_of, spawn, tell
 from tests.engine.races import together
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls, done, went_well
 
 UNSTORABLE = {"a NUL": "no\0way", "a lone surrogate": "no\ud800way"}
 unstorable = pytest.mark.parametrize("said", UNSTORABLE.values(), ids=UNSTORABLE)

@@ -32,9 +32,10 @@ from runtime.services import (
     run_start,
 )
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, Bound, calls, went_well
+from tests.agents import Bound
 from tests.engine.engine import At, Engine, call_named, open_wait, people, run_now, sql
 from tests.engine.races import Aside, gate_at, together
+from tests.scripted import SCRIPT, calls, went_well
 
 TERMS = Terms(constraints=("Read only on prod.",), assumptions=("The fund is open.",), denied=("note",))
 

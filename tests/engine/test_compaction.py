@@ -19,10 +19,10 @@ from receipts.states import AttemptOutcome
 from runtime import session as sessions
 from runtime.contracts import ContextOverflow, ModelRequest, ToolOutcome
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import At, Engine, Killed, call_named, expire_lease, kill, run_now, watch_requests
 from tests.engine.proxy import Lost, Proxy, commit, proxied, through
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls
 
 LONG = {"text": "x" * 1000}
 TOO_LONG = ContextOverflow("the request is too long")

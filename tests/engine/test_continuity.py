@@ -12,9 +12,9 @@ from receipts.models import Effect, ModelCall, ReportVersion, ToolCall
 from runs.models import Lease, Run
 from runtime.contracts import ModelRequest, ModelTurn
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import At, Engine, Killed, expire_lease, kill, run_now, sql, sql_past_triggers
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls, done, went_well
 
 
 def test_a_crash_at_step_17_of_20_starts_nothing_again(engine: Engine, at_point: At) -> None:

@@ -16,10 +16,10 @@ from runs.models import Refusal
 from runtime.contracts import ToolFailed, ToolOutcome, ToolRetryable
 from runtime.loop import drive
 from runtime.services import Flagged
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine, attempts_of, call_named, expire_lease, run_now, sql
 from tests.engine.flags import TOKEN, UNKNOWN, approved, late, nothing, say, settle, while_sending
 from tests.engine.races import Aside, gate_at, together
+from tests.scripted import SCRIPT, calls, went_well
 
 # ── late answers are kept as evidence ────────────────────────────────────────
 

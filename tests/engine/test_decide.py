@@ -22,7 +22,6 @@ from runs.models import Wakeup
 from runtime.loop import drive
 from runtime.services import StopState
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import (
     Engine,
     added,
@@ -36,6 +35,7 @@ from tests.engine.engine import (
     sql,
 )
 from tests.engine.races import Aside, gate_at, terminate, together
+from tests.scripted import SCRIPT, calls
 
 ROUNDS = 20
 FEWER_ROUNDS = 8

@@ -13,7 +13,7 @@ from approvals.statements import PAST_DEADLINE
 from runs.models import Refusal, Wakeup
 from runtime.loop import drive
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, Told, calls
+from tests.agents import Told
 from tests.engine.engine import (
     At,
     Engine,
@@ -25,6 +25,7 @@ from tests.engine.engine import (
     sql,
 )
 from tests.engine.governed import govern, rule
+from tests.scripted import SCRIPT, calls
 
 ROUNDS = 20
 

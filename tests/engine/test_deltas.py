@@ -20,9 +20,9 @@ from checkpoints.statements import Candidate
 from checkpoints.states import Trigger
 from runs.canonical import canonical
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, head_of, open_wait, run_now, sql, sql_past_triggers
 from tests.engine.revisions import first, next_one, ref, rows
+from tests.scripted import SCRIPT, calls
 
 
 @pytest.fixture

@@ -42,10 +42,10 @@ from runs.selectors import database_now
 from runtime.loop import drive
 from runtime.services import wait_decide, waits_decide
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, demand, open_wait, pass_deadline, people, run_now, shown, sql, sql_past_triggers
 from tests.engine.governed import govern, rule
 from tests.engine.races import together, undone
+from tests.scripted import SCRIPT, calls
 
 # ── time to look ─────────────────────────────────────────────────────────────
 

@@ -14,7 +14,6 @@ from runs.models import Run
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
 from runtime.services import Started, StartRequest, Terms, commitment_withdraw, run_start
-from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import (
     Engine,
     Killed,
@@ -30,6 +29,7 @@ from tests.engine.engine import (
 )
 from tests.engine.flags import while_sending
 from tests.engine.races import together
+from tests.scripted import SCRIPT, calls, done, went_well
 
 
 def stopped(engine: Engine, agent: str = "promising") -> UUID:

@@ -11,10 +11,10 @@ from runtime import drain
 from runtime.drain import drain_begin
 from runtime.loop import drive
 from runtime.tasks import look
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import At, Engine, lease_of, run_now
 from tests.engine.stops import assert_stopped, causes
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls
 
 POINTS = [
     "after_acquire",

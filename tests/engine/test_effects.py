@@ -10,7 +10,6 @@ from receipts.models import Attempt, Effect, Reconciliation, ReportVersion, Resu
 from runs.selectors import database_now
 from runtime.contracts import ToolFailed, ToolRetryable, ToolUnknown
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import (
     At,
     Engine,
@@ -24,6 +23,7 @@ from tests.engine.engine import (
     sql,
 )
 from tests.engine.lost import tool_budget
+from tests.scripted import SCRIPT, calls, went_well
 
 OUTCOMES: dict[str, Any] = {
     "ok": went_well("a"),

@@ -18,7 +18,6 @@ from receipts.models import Attempt
 from runs.canonical import parse
 from runs.models import Refusal, Thread
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import (
     At,
     Engine,
@@ -32,6 +31,7 @@ from tests.engine.engine import (
     sql,
     sql_past_triggers,
 )
+from tests.scripted import SCRIPT, calls
 
 DIGEST = "a" * 64
 OTHER = "b" * 64

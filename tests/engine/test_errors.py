@@ -25,10 +25,10 @@ from runtime.contracts import (
 )
 from runtime.loop import drive
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import At, Engine, Killed, expire_lease, kill, lease_of, pass_retry, run_now
 from tests.engine.stops import assert_stopped, causes
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls, went_well
 
 LONG = 50.0  # longer than a worker waits itself
 

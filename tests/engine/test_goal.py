@@ -25,7 +25,6 @@ from runtime.contracts import ToolUnknown
 from runtime.loop import drive
 from runtime.services import GoalRevised, Released, RunUnreadable
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import (
     At,
     Engine,
@@ -45,6 +44,7 @@ from tests.engine.engine import (
     sql,
 )
 from tests.engine.races import Aside, gate_at, terminate, together, undone
+from tests.scripted import SCRIPT, calls
 
 GOAL = "Do it, and say why."
 

@@ -15,7 +15,7 @@ from approvals.services import GrantGiven, GrantRevoked, grant_revoke
 from runtime.contracts import ToolRetryable
 from runtime.loop import drive
 from runtime.services import GrantRequest, Rehearsal, policy_rehearse, tool_grant
-from tests.agents import SCRIPT, Told, calls
+from tests.agents import Told
 from tests.engine.engine import (
     At,
     Engine,
@@ -27,6 +27,7 @@ from tests.engine.engine import (
 )
 from tests.engine.governed import govern, rule
 from tests.engine.races import together
+from tests.scripted import SCRIPT, calls
 
 
 def give(engine: Engine, by: str = "ann", **wanted: Any) -> GrantGiven | Refused:

@@ -12,7 +12,6 @@ from receipts.models import ToolCall
 from runs.models import Refusal, Wakeup
 from runtime.contracts import ModelRequest, ModelTurn, ToolRetryable
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, done
 from tests.engine.engine import (
     At,
     Engine,
@@ -28,6 +27,7 @@ from tests.engine.engine import (
     sql_past_triggers,
 )
 from tests.engine.test_commitments import refusals, withdraw
+from tests.scripted import SCRIPT, calls, done
 
 HOURS = "UPDATE receipts_attempt SET dispatched_at = dispatched_at - interval '2 hours' WHERE tool_call_id = %s"
 

@@ -10,10 +10,10 @@ from runs.models import Refusal
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine, call_named, head_of, phases, run_now
 from tests.engine.stops import causes
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls, went_well
 
 
 def unknown_source(engine: Engine) -> ToolCall:

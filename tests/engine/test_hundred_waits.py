@@ -10,9 +10,9 @@ from approvals.models import Decision, Wait
 from approvals.services import Decided, Item
 from approvals.states import DecisionVerdict
 from runtime.services import waits_decide
-from tests.agents import calls
 from tests.engine.engine import Engine, open_wait, shown
 from tests.engine.governed import govern, rule
+from tests.scripted import calls
 
 MANY, DANGEROUS = 100, 57
 ROW = re.compile(r'id="row-wait-([0-9a-f-]{36})"')

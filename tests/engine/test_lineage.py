@@ -14,10 +14,10 @@ from runtime.contracts import ToolUnknown
 from runtime.loop import drive
 from runtime.services import Repeatable, Started
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import Engine, attempts_of, call_named, head_of, open_wait, phases, run_now, sql
 from tests.engine.races import Aside, gate_at, together
 from tests.engine.stops import causes
+from tests.scripted import SCRIPT, calls, done, went_well
 
 
 def fork(engine: Engine, source: UUID, revision: int = 1) -> UUID:

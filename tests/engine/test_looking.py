@@ -17,12 +17,12 @@ from approvals.services import Looked, delegation_end, wait_assign, wait_claim, 
 from approvals.states import Whose
 from runtime.loop import drive
 from runtime.notices import notices_deliver
-from tests.agents import calls
 from tests.engine.engine import Engine, open_wait, sql
 from tests.engine.races import together
 from tests.engine.test_notices import listening
 from tests.engine.test_standing_in import given, looked_at
 from tests.receiver import Receiver, receiver
+from tests.scripted import calls
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from runtime.contracts import (
     ToolRetryable,
 )
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import (
     At,
     Engine,
@@ -32,6 +31,7 @@ from tests.engine.engine import (
     watch_requests,
 )
 from tests.engine.governed import govern, rule
+from tests.scripted import SCRIPT, calls, done, went_well
 
 
 def dispositions(turn_no: int = 1) -> list[str]:

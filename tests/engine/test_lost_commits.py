@@ -14,7 +14,6 @@ from console import settings_test
 from receipts.models import Effect, ModelCall
 from runs.models import BudgetEntry, Refusal
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import (
     At,
     Engine,
@@ -30,6 +29,7 @@ from tests.engine.engine import (
 from tests.engine.proxy import Lost, Match, Proxy, commit, proxied, statement, through
 from tests.engine.races import Aside
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls
 from tests.waiting import wait_until
 
 

@@ -15,8 +15,8 @@ from runs.models import MemoryItem, Message, Refusal, Run, Workspace, WorkspaceP
 from runs.selectors import messages_of, progress_latest, progress_of
 from runtime.loop import drive
 from runtime.services import StartRequest, run_start, typed_text
-from tests.agents import SCRIPT, calls, done
 from tests.engine.engine import At, Engine, Killed, call_named, expire_lease, kill, run_now, sql, sql_past_triggers
+from tests.scripted import SCRIPT, calls, done
 
 SAID = {
     "summary": "Two of three questions are answered.",

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from django.core.management import call_command
 
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, sql
 from tests.engine.lost import lose_answer
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls
 
 pytestmark = pytest.mark.matrix  # the whole schema, there and back
 

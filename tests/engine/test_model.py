@@ -31,10 +31,10 @@ from runtime.contracts import ModelUnknown, ToolFailed, ToolRetryable, ToolUnkno
 from runtime.loop import drive, unknown
 from runtime.services import run_pause
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.conftest import wipe
 from tests.engine.engine import At, Engine, Killed, expire_lease, kill, pass_deadline
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls, went_well
 
 # Where a worker may be killed: every fault point that a drive can reach.
 POINTS = [

@@ -20,12 +20,12 @@ from runtime.loop import drive
 from runtime.notices import notices_deliver
 from runtime.services import EndpointAdded, EndpointRequest, StopState, endpoint_add, endpoint_drop
 from runtime.tasks import sweep
-from tests.agents import calls
 from tests.engine.engine import Engine, call_named, open_wait, run_now, sql, sql_past_triggers
 from tests.engine.governed import govern, rule
 from tests.engine.lost import lose_answer
 from tests.engine.stops import abort, on_the_wire
 from tests.receiver import Receiver, mail_server, receiver
+from tests.scripted import calls
 
 LOOPBACK = [ip_network("127.0.0.1/32")]
 

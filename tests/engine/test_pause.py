@@ -16,7 +16,6 @@ from runtime.contracts import ToolUnknown
 from runtime.loop import drive
 from runtime.services import CapRaised, PauseState, Resumed, budget_raise, run_pause
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import (
     At,
     Engine,
@@ -33,6 +32,7 @@ from tests.engine.held import STATEMENTS, held_worker
 from tests.engine.races import together
 from tests.engine.stops import causes, tried
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls
 
 
 def paused(engine: Engine, run_id: UUID, by: str = "otto", reason: str = "not now") -> PauseState | Refused:

@@ -22,10 +22,11 @@ from runtime.contracts import ToolContext, ToolOutcome
 from runtime.loop import drive
 from runtime.services import run_pause
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, Told, calls
+from tests.agents import Told
 from tests.engine.engine import At, Engine, attempts_of, call_named, open_wait, people, run_now, sql
 from tests.engine.governed import activate, govern, rule
 from tests.engine.races import Aside, together
+from tests.scripted import SCRIPT, calls
 
 ASK_ALL = rule("everything is asked", "ask")
 LET_ONCE = rule("once may go", "allow", tools=["once"])

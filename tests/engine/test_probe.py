@@ -15,9 +15,9 @@ from receipts.states import Found
 from runtime.contracts import ToolContext, ToolOutcome, ToolUnknown
 from runtime.loop import drive
 from runtime.services import Probed, call_probe, can_probe
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine, call_named, people, run_now, sql
 from tests.engine.races import Aside, Gate, together
+from tests.scripted import SCRIPT, calls, went_well
 
 PROBING = "rita"
 

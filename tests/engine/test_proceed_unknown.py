@@ -13,9 +13,9 @@ from runtime.contracts import ModelTurn, ToolOutcome
 from runtime.loop import drive
 from runtime.services import Reconciled
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import At, Engine, Killed, expire_lease, kill, phases, run_now, watch_requests
 from tests.engine.lost import lose_answer, tool_budget
+from tests.scripted import SCRIPT, calls, done, went_well
 
 
 def test_a_call_of_unknown_outcome_is_not_repeated_when_the_model_proposes_it_again(engine: Engine) -> None:

@@ -29,7 +29,6 @@ from runtime.contracts import ToolContext, ToolFailed, ToolOutcome
 from runtime.loop import drive
 from runtime.services import Written as AmendmentWritten
 from runtime.services import call_amend
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.asking import ROUNDS, answered, asked, code_of, told
 from tests.engine.engine import (
     Engine,
@@ -45,6 +44,7 @@ from tests.engine.engine import (
     watch_requests,
 )
 from tests.engine.races import together
+from tests.scripted import SCRIPT, calls, went_well
 
 # ── one question ─────────────────────────────────────────────────────────────
 

@@ -20,7 +20,6 @@ from runtime.loop import drive
 from runtime.policy import IN_FORCE
 from runtime.services import run_pause
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls
 from tests.engine.asking import answered, asked, told
 from tests.engine.engine import (
     At,
@@ -35,6 +34,7 @@ from tests.engine.engine import (
     sql_past_triggers,
 )
 from tests.engine.governed import govern, rule
+from tests.scripted import SCRIPT, calls
 
 # ── with other calls of its turn ─────────────────────────────────────────────
 

@@ -14,7 +14,6 @@ from runs.models import BudgetEntry, Wakeup
 from runtime.loop import drive
 from runtime.services import Reconciled, VerdictRequest, call_reconcile
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import (
     Engine,
     added,
@@ -29,6 +28,7 @@ from tests.engine.engine import (
     sql,
 )
 from tests.engine.lost import UNKNOWN, lose_answer, tool_budget
+from tests.scripted import SCRIPT, calls
 
 VERDICTS = [("EXECUTED", "NONE"), ("NOT_EXECUTED", "RETRY"), ("NOT_EXECUTED", "FAIL"), ("PROCEED_UNKNOWN", "NONE")]
 

@@ -15,7 +15,6 @@ from runtime import ending
 from runtime.contracts import ToolOutcome
 from runtime.loop import drive
 from runtime.services import Reconciled, StopState
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import (
     Engine,
     added,
@@ -26,6 +25,7 @@ from tests.engine.engine import (
 )
 from tests.engine.lost import UNKNOWN, lose_answer, tool_budget
 from tests.engine.races import Aside, Gate, gate_at, terminate, together
+from tests.scripted import SCRIPT, calls, went_well
 
 VERDICTS = [("EXECUTED", "NONE"), ("NOT_EXECUTED", "RETRY"), ("NOT_EXECUTED", "FAIL"), ("PROCEED_UNKNOWN", "NONE")]
 

@@ -9,10 +9,10 @@ from checkpoints.models import Checkpoint
 from receipts.models import Attempt, Proposal, ToolCall
 from runtime.contracts import ModelTurn
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, done
 from tests.engine.engine import At, Engine, Killed, expire_lease, head_of, kill, run_now
 from tests.engine.stops import causes
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls, done
 
 KEY = "sk-" + "Za9" * 12
 REFUSED: dict[str, tuple[str, str | Mapping[str, Any], str]] = {

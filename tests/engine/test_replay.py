@@ -8,8 +8,8 @@ from accounts.errors import NotFound
 from receipts.models import ModelCall, ToolCall
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, done
 from tests.engine.engine import Engine, added, call_named, counts, people, phases, run_now, sql_past_triggers
+from tests.scripted import SCRIPT, calls, done
 
 
 def fail_if_asked(*_: object) -> Any:

@@ -14,7 +14,6 @@ from runs.selectors import runs_to_look_at
 from runtime.contracts import ToolOutcome
 from runtime.loop import drive
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import (
     At,
     Engine,
@@ -29,6 +28,7 @@ from tests.engine.engine import (
     sql,
 )
 from tests.engine.races import Aside, Gate, terminate
+from tests.scripted import SCRIPT, calls, went_well
 from tests.waiting import wait_until
 
 

@@ -22,7 +22,7 @@ from runtime.contracts import ANSWER_BYTES, Arguments, ToolContext, ToolOutcome
 from runtime.loop import drive
 from runtime.registry import agents
 from runtime.services import Started, StartRequest, run_start
-from tests.agents import SCRIPT, Told, _spec, _ToldTool, calls, went_well
+from tests.agents import Told, _spec
 from tests.engine.engine import (
     At,
     Engine,
@@ -32,6 +32,8 @@ from tests.engine.engine import (
     kill,
     run_now,
 )
+from tests.scripted import SCRIPT, calls, went_well
+from tests.scripted_tools import _ToldTool
 
 
 class Colour(Enum):

@@ -16,11 +16,11 @@ from runs.leases import lease_acquire
 from runtime.loop import drive
 from runtime.services import GrantRequest, run_abort, tool_grant
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, done
 from tests.engine.engine import Engine, call_named, expire_lease, open_wait, run_now
 from tests.engine.family import child_of, spawn, tell
 from tests.engine.governed import govern, rule
 from tests.engine.races import together
+from tests.scripted import SCRIPT, calls, done
 
 
 def asked_about(engine: Engine, run_id: UUID) -> list[Wait]:

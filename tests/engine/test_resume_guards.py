@@ -30,7 +30,7 @@ from runtime.heartbeat import Heartbeat
 from runtime.loop import drive
 from runtime.recovery import restore
 from runtime.session import Session
-from tests.agents import SCRIPT, Bound, calls
+from tests.agents import Bound
 from tests.engine.engine import (
     At,
     Engine,
@@ -49,6 +49,7 @@ from tests.engine.races import Aside
 from tests.engine.test_commitments import refusals, withdraw
 from tests.engine.test_envelope import change_note
 from tests.engine.test_half_lives import age
+from tests.scripted import SCRIPT, calls
 
 Spoil = Callable[["Ground"], None]
 

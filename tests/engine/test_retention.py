@@ -20,7 +20,6 @@ from runs.models import Refusal
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
 from runtime.services import Started, fork_preview, retain, run_retain
-from tests.agents import SCRIPT, calls, done
 from tests.engine.engine import (
     At,
     Engine,
@@ -36,6 +35,7 @@ from tests.engine.engine import (
 )
 from tests.engine.races import Aside, Gate
 from tests.engine.revisions import first, next_one, ref, rows
+from tests.scripted import SCRIPT, calls, done
 
 
 @pytest.fixture(autouse=True)

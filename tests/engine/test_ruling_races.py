@@ -30,10 +30,10 @@ from runtime.requeue import requeue_woken
 from runtime.services import GoalRevised, Started, StartRequest, Terms, Withdrawn, commitment_withdraw, run_start
 from runtime.statements import GROUND
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import At, Engine, call_named, open_wait, run_now, sql
 from tests.engine.lost import lose_answer
 from tests.engine.races import Aside, gate_at, uncommitted
+from tests.scripted import SCRIPT, calls
 
 
 def wait_for(run_id: UUID, label: str) -> Wait:

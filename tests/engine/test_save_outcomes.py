@@ -26,11 +26,12 @@ from runs.models import Run
 from runtime.contracts import ContextOverflow, ToolOutcome
 from runtime.loop import drive
 from runtime.services import GoalRevised, Started, StartRequest, Upgraded, run_start
-from tests.agents import SCRIPT, Told, calls, done
+from tests.agents import Told
 from tests.engine.engine import Engine, added, counts, head_of, lease_of, open_wait, run_now
 from tests.engine.proxy import Lost, Match, Proxy, commit, proxied, statement, through
 from tests.engine.test_upgrade import in_older_format, to_format_1
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls, done
 
 MODULES = ("runtime.session", "runtime.ending", "runtime.services.goal", "runtime.services.upgrade")
 SAVERS = (*(f"{module}.prepare" for module in MODULES), "checkpoints.services.save.prepare")

@@ -16,12 +16,12 @@ from checkpoints.services import prepare
 from checkpoints.statements import Candidate, Prepared
 from checkpoints.states import NotSaved, Phase, Trigger
 from receipts.models import Result
-from tests.agents import calls
 from tests.engine.engine import (
     Engine,
     call_named,
     run_now,
 )
+from tests.scripted import calls
 
 KEY = "sk-" + "Za9" * 12
 SECRETS = {

@@ -19,9 +19,9 @@ from runtime.services import (
     scope_stop,
 )
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, lease_of, people, run_now, sql
 from tests.engine.scoped import TENANT, lift, pause, start, started, stop, thread_of, tried
+from tests.scripted import SCRIPT, calls
 
 # ── pause ────────────────────────────────────────────────────────────────────
 

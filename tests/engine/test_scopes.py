@@ -26,12 +26,12 @@ from runtime.services import (
     scope_abort_on,
 )
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import At, Engine, Killed, call_named, kill, lease_of, people, run_now
 from tests.engine.family import awaits, child_of, spawn, tell
 from tests.engine.races import Aside, Gate, gate_at, together, uncommitted
 from tests.engine.scoped import lift, live, pause, start, started, stop, thread_of
 from tests.engine.stops import the_stop
+from tests.scripted import SCRIPT, calls, went_well
 
 # ── stop ─────────────────────────────────────────────────────────────────────
 

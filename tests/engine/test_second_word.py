@@ -16,11 +16,11 @@ from receipts.models import Effect, FirstWord, Reconciliation, Result, ToolCall
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
 from runtime.services import Reconciled
-from tests.agents import SCRIPT, calls, done
 from tests.engine.engine import Engine, run_now, sql
 from tests.engine.governed import govern, rule
 from tests.engine.races import together
 from tests.engine.test_probe import unknown
+from tests.scripted import SCRIPT, calls, done
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from receipts.models import Effect
 from receipts.selectors import call_arguments, result_bytes
 from runs.canonical import canonical, digest, idempotency_key
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, done
 from tests.engine.engine import Engine, call_named, open_wait, run_now
 from tests.engine.test_secrets import found_in, rows
+from tests.scripted import SCRIPT, calls, done
 
 SECRET = 'correct horse "battery" staple'
 NAME = "secret/payment/api"

@@ -41,10 +41,10 @@ from runtime.services import (
     run_start,
     run_stop,
 )
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, call_named, open_wait, run_now, sql
 from tests.engine.test_saves import KEY, SECRETS
 from tests.engine.test_unsaved import keeping, saves_refused, spoil
+from tests.scripted import SCRIPT, calls
 from tests.services import Services
 
 WITHHELD = "withheld: it looks like a model provider's API key"

@@ -15,9 +15,9 @@ from runs.states import NextAct, next_acts
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
 from runtime.services import Settled, run_end_settled
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, call_named, head_of, lease_of, open_wait, people, phases, run_now, sql
 from tests.engine.races import together
+from tests.scripted import SCRIPT, calls
 
 
 def unknown(engine: Engine) -> UUID:

@@ -19,9 +19,9 @@ from runtime.contracts import ToolContext, ToolFailed, ToolOutcome, ToolUnknown
 from runtime.loop import drive
 from runtime.services import Upload
 from runtime.standing import Recovery, Standing, Thing, run_recovery
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import At, Engine, Killed, call_named, expire_lease, kill, people, sql_past_triggers
 from tests.engine.proxy import Proxy, commit, proxied, through
+from tests.scripted import SCRIPT, calls
 
 
 def read(engine: Engine, run_id: UUID) -> Recovery:

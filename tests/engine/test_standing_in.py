@@ -34,9 +34,9 @@ from approvals.services import (
 )
 from runs.selectors import database_now
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, added, counts, demand, open_wait, people, sql
 from tests.engine.races import together, undone
+from tests.scripted import SCRIPT, calls
 
 
 def give(engine: Engine, giver: str, taker: str, *, hours: float = 8, after: float | None = None) -> Any:

@@ -22,7 +22,6 @@ from runtime import saving
 from runtime import statements as steps
 from runtime.loop import drive
 from runtime.requeue import requeue_woken
-from tests.agents import calls
 from tests.engine.engine import (
     Engine,
     call_named,
@@ -38,6 +37,7 @@ from tests.engine.held import STATEMENTS, held_worker
 from tests.engine.races import together, uncommitted
 from tests.engine.stops import tried
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import calls
 from tests.waiting import wait_until
 
 SAVING = ["SEAL_AND_SEND", "SEAL_TURN", "RECORD_READ", "DISPATCH_CALLS"]

@@ -5,8 +5,8 @@ import pytest
 from bench.payload import MODEL_TEXT, PAIRS, STEPS, TOOL_TEXT
 from runtime.contracts import ToolOutcome
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, run_now, sql
+from tests.scripted import SCRIPT, calls
 from tests.sent import statements
 
 STEP_STATEMENTS_A_STEP = 1.15  # ten turns, ten results, and the turn that ends the run

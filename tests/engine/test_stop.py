@@ -20,7 +20,6 @@ from runtime.heartbeat import Heartbeat
 from runtime.loop import drive
 from runtime.services import StopState
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import (
     At,
     Engine,
@@ -39,6 +38,7 @@ from tests.engine.engine import (
 )
 from tests.engine.races import Aside, Gate, together
 from tests.engine.stops import assert_stopped, causes, the_stop, tried
+from tests.scripted import SCRIPT, calls, went_well
 from tests.waiting import wait_until
 
 # ── three times ──────────────────────────────────────────────────────────────

@@ -16,7 +16,6 @@ from runtime import ending
 from runtime.contracts import ToolRetryable, ToolUnknown
 from runtime.loop import drive
 from runtime.services import StopState
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import (
     At,
     Engine,
@@ -29,6 +28,7 @@ from tests.engine.engine import (
 from tests.engine.held import STATEMENTS, held_worker
 from tests.engine.races import Aside, Gate, gate_at, together, uncommitted
 from tests.engine.stops import assert_stopped, the_stop, tried
+from tests.scripted import SCRIPT, calls
 from tests.waiting import wait_until
 
 # ── stop and dispatch ────────────────────────────────────────────────────────

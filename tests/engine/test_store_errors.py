@@ -14,10 +14,10 @@ from receipts.models import Attempt, Effect, ModelCall, Result
 from runs.errors import store_said
 from runs.models import Refusal, RunTransition
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import At, Engine, attempts_of, call_named, head_of, lease_of, run_now, sql
 from tests.engine.stops import assert_stopped, causes
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls
 
 SECRET = "what was to be stored"
 Refuse = Callable[..., None]

@@ -21,12 +21,12 @@ from runtime.sentences import HOLD, path_of, sentence
 from runtime.services import run_pause
 from runtime.stuck import Cause, stuck_tell
 from runtime.sweep import sweep_all
-from tests.agents import calls
 from tests.engine.engine import Engine, demand, open_wait, pass_deadline, sql, sql_past_triggers
 from tests.engine.lost import lose_answer
 from tests.engine.scoped import pause
 from tests.engine.test_notices import listening
 from tests.receiver import Receiver, receiver
+from tests.scripted import calls
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from receipts.models import Result, ToolCall
 from runs.models import Refusal, Wakeup
 from runtime.contracts import ToolContext, ToolFailed, ToolOutcome, ToolRetryable, ToolUnknown
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import (
     At,
     Engine,
@@ -30,6 +29,7 @@ from tests.engine.engine import (
     sql,
     watch_requests,
 )
+from tests.scripted import SCRIPT, calls, went_well
 
 
 def outcomes(label: str) -> list[str | None]:

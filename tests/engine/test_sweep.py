@@ -9,8 +9,8 @@ from runtime import sweep as sweeping
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import At, Engine, Killed, call_named, kill, open_wait, pass_deadline, run_now, sql
+from tests.scripted import SCRIPT, calls
 
 
 def forbid_expiry(run_id: UUID) -> None:

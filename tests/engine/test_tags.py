@@ -17,9 +17,9 @@ from runs.selectors import tags_beginning, tags_of
 from runs.states import RUN_TAGS
 from runtime.loop import drive
 from runtime.services import Started, StartRequest, Tagged, run_start, run_tag
-from tests.agents import SCRIPT, done
 from tests.engine.engine import Engine, people
 from tests.engine.races import together
+from tests.scripted import SCRIPT, done
 
 MANY = [f"t{number}" for number in range(RUN_TAGS)]
 

@@ -17,7 +17,6 @@ from runtime.contracts import ToolContext, ToolOutcome
 from runtime.loop import drive
 from runtime.services import Resumed, Upload
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import (
     At,
     Engine,
@@ -37,6 +36,7 @@ from tests.engine.engine import (
 )
 from tests.engine.races import Aside, Gate, together
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls, went_well
 
 POINTS = [
     "after_acquire",

@@ -12,8 +12,8 @@ from runs.models import TraceEvent
 from runs.trace import trace_flush
 from runtime.contracts import ToolOutcome, ToolUnknown
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import At, Engine, Killed, expire_lease, kill, phases, run_now, sql
+from tests.scripted import SCRIPT, calls
 
 MARK = "a very distinctive sentence"
 

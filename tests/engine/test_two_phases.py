@@ -18,8 +18,9 @@ from runtime.contracts import Arguments, ToolOutcome
 from runtime.loop import drive
 from runtime.registry import agents
 from runtime.tools.registry import misdeclared
-from tests.agents import SCRIPT, Again, Asked, Carry, CarryArguments, Look, Note, Once, Plan, calls
 from tests.engine.engine import At, Engine, Killed, call_named, expire_lease, kill, open_wait, phases, run_now
+from tests.scripted import SCRIPT, calls
+from tests.scripted_tools import Again, Asked, Carry, CarryArguments, Look, Note, Once, Plan
 
 PLAN = {"pay": "12.50", "to": "Alder Grove"}
 

@@ -15,7 +15,6 @@ from runtime.contracts import ToolOutcome, ToolRetryable, ToolUnknown
 from runtime.loop import drive
 from runtime.services import Upload
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import (
     At,
     Engine,
@@ -29,6 +28,7 @@ from tests.engine.engine import (
     run_now,
     sql,
 )
+from tests.scripted import SCRIPT, calls, went_well
 from tests.unit.agent_runs import A, B
 from tests.unit.outside_world import OutsideWorld, outside_world
 

@@ -20,7 +20,6 @@ from runs.models import Refusal, Run
 from runtime import session as sessions
 from runtime.contracts import ToolContext, ToolOutcome
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, done, went_well
 from tests.engine.engine import (
     At,
     Engine,
@@ -38,6 +37,7 @@ from tests.engine.engine import (
 )
 from tests.engine.governed import govern, rule
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls, done, went_well
 
 
 def spoil(patch: pytest.MonkeyPatch, trigger: Trigger, times: int = 1, **fields: Any) -> None:

@@ -24,7 +24,7 @@ from runtime.contracts import ToolUnknown
 from runtime.loop import drive
 from runtime.registry import agents
 from runtime.services import RunUnreadable, Upgraded
-from tests.agents import SCRIPT, Once, Told, calls, done
+from tests.agents import Told
 from tests.engine.engine import (
     Engine,
     added,
@@ -37,6 +37,8 @@ from tests.engine.engine import (
     sql_past_triggers,
 )
 from tests.engine.stops import causes
+from tests.scripted import SCRIPT, calls, done
+from tests.scripted_tools import Once
 
 
 def in_older_format(run_id: UUID) -> bytes:

@@ -28,7 +28,6 @@ from receipts.models import Attempt, ToolCall
 from runs.models import Run, Wakeup
 from runtime.loop import drive
 from runtime.services import StopState
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import (
     Engine,
     added,
@@ -42,6 +41,7 @@ from tests.engine.engine import (
     sql,
 )
 from tests.engine.races import together, undone
+from tests.scripted import SCRIPT, calls
 
 ROUNDS = 6
 

@@ -31,11 +31,11 @@ from runs.models import Wakeup
 from runtime.loop import drive
 from runtime.services import GrantRequest, StopState, tool_grant
 from runtime.tasks import sweep
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, call_named, demand, open_wait, run_now, sql
 from tests.engine.governed import govern, rule
 from tests.engine.races import together
 from tests.engine.test_standing_in import given
+from tests.scripted import SCRIPT, calls
 
 Act = Callable[[], Any]
 FEW, MANY = 6, pytest.param(100, marks=pytest.mark.matrix)

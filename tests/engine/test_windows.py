@@ -5,9 +5,9 @@ import pytest
 from receipts.models import ToolCall
 from runtime.contracts import ToolRetryable
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine, call_named, run_now, sql
 from tests.engine.flags import UNKNOWN, while_sending
+from tests.scripted import SCRIPT, calls, went_well
 
 # ── the window of an IDEMPOTENT tool ─────────────────────────────────────────
 

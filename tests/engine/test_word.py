@@ -11,10 +11,10 @@ from runs.models import Refusal
 from runtime import guards
 from runtime.contracts import ToolOutcome, ToolRetryable, ToolUnknown
 from runtime.loop import drive
-from tests.agents import SCRIPT, calls, went_well
 from tests.engine.engine import Engine, attempts_of, call_named, open_wait, pass_retry, run_now, sql
 from tests.engine.lost import lose_answer
 from tests.scenarios.invariants import broken_invariants
+from tests.scripted import SCRIPT, calls, went_well
 
 LONG = 50.0  # longer than a worker waits itself
 Demote = Callable[[str], None]

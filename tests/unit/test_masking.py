@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from approvals.policies import Mark, mark_at, read, texts_at, value_without, veil, without
 from runtime.contracts import Arguments, Sensitive
 from runtime.tools.registry import tool_marks
-from tests.agents import Pay
+from tests.scripted_tools import Pay
 
 
 def shown(value: Any, *paths: str) -> Any:

@@ -12,10 +12,10 @@ from runs.states import RefusalKind
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
 from runtime.services import Upload
-from tests.agents import SCRIPT, calls
 from tests.engine.engine import Engine, call_named, people, run_now
 from tests.engine.guards.rows import Told
 from tests.engine.races import undone
+from tests.scripted import SCRIPT, calls
 
 
 @pytest.fixture(scope="module")
