@@ -1,15 +1,14 @@
 """The store without the loop: admit a run, hold it, and write its steps, with nothing in them but what a test is about."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any
 from uuid import UUID
 
-import psycopg
-from django.db import DatabaseError, transaction
+from django.db import transaction
 
 from accounts.keys import new_id
 from accounts.models import Tenant
@@ -389,17 +388,3 @@ class Worker:
 
 def stored(call: NewCall) -> ToolCall:
     return ToolCall.objects.select_related("result").get(id=call.id)
-
-
-# A step goes past the ORM: its errors may come as the driver's own.
-REFUSALS = (DatabaseError, psycopg.Error)
-
-
-def refused(act: Callable[[], object]) -> str:
-    """What a refused act of the database said. Fails where it was accepted."""
-    try:
-        with transaction.atomic():
-            act()
-    except REFUSALS as error:
-        return str(error)
-    raise AssertionError("it was accepted")

@@ -16,7 +16,8 @@ from runs.leases import lease_acquire
 from runs.models import Refusal
 from runtime import statements as steps
 from runtime.statements import write
-from tests.contract.store import Store, Worker, refused, stored
+from tests.contract.refusals import refused
+from tests.contract.store import Store, Worker, stored
 from tests.engine.engine import added, counts, expire_lease, sql
 from tests.engine.races import Aside, together, uncommitted, undone
 

@@ -24,7 +24,8 @@ from runs.selectors import access_run, artifact_bytes, run_by_admission
 from runs.services import artifact_store
 from runs.states import WakeupCause
 from runs.wakeups import wakeup_pending, wakeup_write, wakeups_cancel
-from tests.contract.store import REFUSALS, Store, refused, stored
+from tests.contract.refusals import REFUSALS, refused
+from tests.contract.store import Store, stored
 from tests.engine.engine import lease_of, sql
 from tests.engine.races import Aside, uncommitted
 

@@ -25,7 +25,8 @@ from runs.models import Run
 from runs.selectors import database_now, runs_to_look_at
 from runs.services import run_lock, run_move
 from runs.states import Holding, RunStatus
-from tests.contract.store import Store, Worker, refused
+from tests.contract.refusals import refused
+from tests.contract.store import Store, Worker
 from tests.engine.engine import expire_lease, lease_of, sql
 from tests.engine.races import Aside, together, uncommitted, undone
 from tests.waiting import wait_until

@@ -37,7 +37,8 @@ from runs.states import WakeupCause
 from runs.wakeups import wakeup_write, wakeups_consume
 from runtime import statements as steps
 from runtime.statements import write
-from tests.contract.store import REFUSALS, Store, Worker, refused, stored
+from tests.contract.refusals import REFUSALS, refused
+from tests.contract.store import Store, Worker, stored
 from tests.engine.engine import sql, sql_past_triggers
 from tests.engine.races import Aside, together, uncommitted
 

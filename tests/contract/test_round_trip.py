@@ -17,7 +17,8 @@ from runs.canonical import canonical, digest
 from runs.models import Budget, Lease, Run, RunTransition
 from runs.selectors import artifact_bytes, messages_of, run_inputs
 from runs.services import artifact_store
-from tests.contract.store import CAPS, Store, Worker, refused, stored
+from tests.contract.refusals import refused
+from tests.contract.store import CAPS, Store, Worker, stored
 from tests.engine.engine import sql_past_triggers
 
 # ── admission ──

@@ -18,7 +18,8 @@ from runs.canonical import MAX_BYTES, MAX_DEPTH, NotCanonical, canonical, digest
 from runs.models import Run
 from runs.selectors import artifact_bytes
 from runs.services import artifact_store
-from tests.contract.store import Store, Worker, refused, stored
+from tests.contract.refusals import refused
+from tests.contract.store import Store, Worker, stored
 from tests.engine.engine import sql
 
 

@@ -14,7 +14,8 @@ from receipts.selectors import call_arguments, result_bytes, sealed_turns
 from runs.canonical import NotCanonical, canonical, digest, idempotency_key, parse
 from runs.models import Run, RunInput, Thread
 from runs.selectors import messages_of, run_inputs
-from tests.contract.store import Store, Worker, refused, stored
+from tests.contract.refusals import refused
+from tests.contract.store import Store, Worker, stored
 from tests.engine.engine import sql
 
 TEXTS = {

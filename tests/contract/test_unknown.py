@@ -30,7 +30,8 @@ from runs.states import RunStatus
 from runtime import statements as steps
 from runtime.services import wait_decide
 from runtime.statements import write
-from tests.contract.store import REFUSALS, Store, Worker, refused, stored
+from tests.contract.refusals import REFUSALS, refused
+from tests.contract.store import Store, Worker, stored
 from tests.engine.engine import expire_lease, lease_of, sql
 from tests.engine.proxy import Lost, Proxy, commit, proxied, statement, through
 from tests.engine.races import Aside, terminate, uncommitted

@@ -30,7 +30,8 @@ from runs.services import run_lock, run_move
 from runs.states import RunStatus, WakeupCause
 from runs.wakeups import wakeup_pending, wakeup_write, wakeups_cancel, wakeups_consume, wakeups_refuse
 from runtime.services import wait_decide
-from tests.contract.store import Store, Worker, refused, stored
+from tests.contract.refusals import refused
+from tests.contract.store import Store, Worker, stored
 from tests.engine.engine import pass_deadline, sql
 from tests.engine.races import Aside, together, uncommitted, undone
 

@@ -1,10 +1,32 @@
 """Every route, socket and command, with who may use it: what the access walk goes through."""
 
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from accounts.states import Permission
+from tests.doors.bodies import (
+    ASSIGN,
+    BIND,
+    BUDGET,
+    CLAIM,
+    DECIDE,
+    ELSEWHERE,
+    PAUSE,
+    RELEASE,
+    RESUME,
+    RETAIN,
+    REVISE,
+    SETTLE,
+    STALE,
+    START,
+    STOP,
+    SUCCEED,
+    TAG,
+    UPGRADE,
+    WITHDRAW,
+    WITHDRAW_VOTE,
+    Act,
+)
 
 OUR_APPS = {"accounts", "runs", "receipts", "checkpoints", "approvals", "runtime", "console"}
 MISSING = UUID(int=0)
@@ -22,14 +44,6 @@ LIST_AND_ACT = {
 
 
 @dataclass(frozen=True)
-class Act:
-    """What POST does: who may, and a body that is refused even then, so that a walk changes nothing."""
-
-    permission: Permission
-    body: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class Route:
     """Who may pass. `door` is page, api or open; `named` is what its path names."""
 
@@ -39,25 +53,6 @@ class Route:
     reads: bool = True
 
 
-STALE = {"revision": 1, "digest": "0" * 64, "args_digest": "0" * 64, "reason": "walked"}
-START = Act(Permission.START, {"agent": "nobody"})
-STOP = Act(Permission.STOP, {"reason": " "})
-PAUSE = Act(Permission.PAUSE, {"reason": " "})
-RESUME = Act(Permission.RESUME, {"reason": "walked"})
-BIND = Act(Permission.REVISE, {"reason": " "})
-SETTLE = Act(Permission.SETTLE, {"reason": " "})
-RETAIN = Act(Permission.RETAIN, {"reason": " "})
-REVISE = Act(Permission.REVISE, {"reason": " ", "goal": "walked"})
-TAG = Act(Permission.REVISE, {"add": ["Walked In"]})
-BUDGET = Act(Permission.BUDGET, {"reason": " ", "unit": "tokens", "cap": 1})
-SUCCEED = Act(Permission.START, {"reason": " "})
-UPGRADE = Act(Permission.REVISE, {"reason": " "})
-RELEASE = Act(Permission.RELEASE, {"reason": " "})
-WITHDRAW = Act(Permission.REVISE, {"reason": " "})
-DECIDE = Act(Permission.DECIDE, {"verdict": "APPROVE", **STALE})
-WITHDRAW_VOTE = Act(Permission.READ, {"reason": " "})
-CLAIM = Act(Permission.DECIDE, {})
-ASSIGN = Act(Permission.DECIDE, {"person": "nobody", "reason": " "})
 DELEGATE = Act(Permission.DECIDE, {"taker": "nobody", "ends_at": "2030-01-01T00:00:00Z", "reason": " "})
 END_DELEGATION = Act(Permission.RETAIN, {})
 _SHOWN = {"revision": 1, "digest": "0" * 64, "args_digest": "0" * 64}
@@ -77,7 +72,6 @@ REVOKE = Act(Permission.DECIDE, {"reason": " "})
 GOVERN = Act(Permission.GOVERN, {"seen": 7, "reason": " "})
 SAVE_POLICY = Act(Permission.GOVERN, {"text": "", "summary": " "})
 TRY_POLICY = Act(Permission.GOVERN, {"text": ""})
-ELSEWHERE = {"kind": "WEBHOOK", "name": "walked", "address": "nowhere", "whole_tenant": True}
 TELL = Act(Permission.NOTIFY, ELSEWHERE)
 UNTELL = Act(Permission.NOTIFY, {})
 CHANGE_TOLD = Act(Permission.NOTIFY, {"how": "test"})

@@ -18,7 +18,7 @@ from console.management import awaiting
 from receipts.models import ToolCall
 from runs.models import Run
 from runtime.loop import drive
-from tests.doors.test_live import notify
+from tests.doors.tabs import notify
 from tests.doors.typed import AS, MISSING, refused
 from tests.doors.world import OPERATOR, Doors, Ran, manage
 from tests.stack import Stack

@@ -22,7 +22,7 @@ from accounts.states import Actor
 from runs.consumers.hub import CHECK_SECONDS
 from runs.models import Run
 from runtime.services import run_pause, run_resume, run_stop
-from tests.doors.test_live import Site, notify
+from tests.doors.tabs import Site, notify
 from tests.doors.world import ALL
 from tests.services import Services, cloned_database
 from tests.stack import Stack

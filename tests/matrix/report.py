@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.matrix.cells import Fault
-from tests.matrix.operator import Played
+from tests.matrix.patience import Played
 
 played_cells: list[Played] = []  # everything that this run of the tests has played, for the summary
 

@@ -13,7 +13,8 @@ from tests.matrix import report
 from tests.matrix.cells import ONLY, SEEDS, Cell, Fault, cell, cells
 from tests.matrix.history import Memory
 from tests.matrix.invariants import INVARIANTS, check
-from tests.matrix.operator import TICK, Played
+from tests.matrix.operator import TICK
+from tests.matrix.patience import Played
 from tests.matrix.points import POINTS
 from tests.matrix.stage import Stage
 from tests.matrix.turns import play_all

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from django.db import Error
 
 from tests.matrix.cells import Cell, Fault
-from tests.matrix.operator import Play, Played
+from tests.matrix.operator import Play
+from tests.matrix.patience import Played
 from tests.matrix.play import Batch, Player
 from tests.matrix.stage import Stage
 
