@@ -11,6 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from approvals.policies import Masked, place_of
+from console.pages.legible import legible
 from console.pages.text import Odd, exact, loud_characters
 
 MAX_EXACT_INTEGER = 2**53 - 1
@@ -76,7 +77,8 @@ def _row(path: str, value: Any) -> ArgumentRow:
 
 def _kind(value: Any) -> str:
     if isinstance(value, str):
-        return f"string of digits, {len(value)}" if _is_big_number(value) else f"string, {len(value)}"
+        of = "digit" if value.isascii() and value.isdigit() else "character"
+        return f"text of {len(value)} {of}{'' if len(value) == 1 else 's'}" if value else "text, empty"
     names: dict[type, str] = {
         bool: "boolean",
         int: "integer",
@@ -89,19 +91,18 @@ def _kind(value: Any) -> str:
 
 def _shown(value: Any) -> SafeString:
     if not isinstance(value, str):
-        return exact(rfc8785.dumps(value).decode())
-    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
-    shown = mark_safe("".join(_line_parts(f'"{quoted}"')))  # noqa: S308 - exact() escapes each part
+        return legible(rfc8785.dumps(value).decode())
+    shown = mark_safe("".join(_line_parts(leaf_text(value))))  # noqa: S308 - legible() escapes each part
     note = '{} <span class="inv inv--plain">too big for a number, so a string</span>'
     return format_html(note, shown) if _is_big_number(value) else shown
 
 
 def _line_parts(text: str) -> Iterator[str]:
     """Each line feed is named and also breaks the line, so that it can't be taken for a wrapped line."""
-    *lines, last = text.split("\n")
-    for line in lines:
-        yield f"{exact(line)}{LINE_FEED}\n"
-    yield exact(last)
+    lines = text.split("\n")
+    for number, line in enumerate(lines[:-1]):
+        yield f"{legible(line, quoted=(number == 0, False))}{LINE_FEED}\n"
+    yield legible(lines[-1], quoted=(len(lines) == 1, True))
 
 
 def _is_big_number(text: str) -> bool:

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -11,6 +11,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from console.pages.arguments import leaf_text, leaves
+from console.pages.legible import differing, legible
 from console.pages.text import exact
 
 CONTEXT = 2  # unchanged lines kept beside a changed one
@@ -28,6 +29,7 @@ class Piece:
     label: str
     text: str
     first: bool = True  # False for the second and later lines of one text
+    quoted: bool = False  # its first and its last character are the quotes around a value
 
     @property
     def key(self) -> tuple[str, str]:
@@ -66,8 +68,8 @@ class Line:
         if own is None:
             return ""
         if self.kind == "same":
-            return own.shown(exact(own.text))
-        return own.shown(_marked(own.text, other.text if other else "", mark))
+            return own.shown(legible(own.text, quoted=(own.quoted, own.quoted)))
+        return own.shown(_marked(own, other.text if other else "", mark))
 
 
 @dataclass(frozen=True)
@@ -98,13 +100,20 @@ class Difference:
 
 
 def json_pieces(value: dict[str, Any]) -> list[Piece]:
-    """The leaves of a JSON object, one a line, grouped by its first key; a text of several lines takes several."""
+    """The leaves of a JSON object, one a line, grouped by its first key; a text of several lines takes several, each as it
+    stands, without the quotes that would seem to be part of its first and last one.
+    """
     return [
-        Piece(section, path, line, first=number == 0)
+        Piece(section, path, line, first=number == 0, quoted=isinstance(leaf, str) and len(lines) == 1)
         for section, part in value.items()
         for path, leaf in leaves({section: part})
-        for number, line in enumerate(leaf_text(leaf).split("\n"))
+        for lines in (_lines_of(leaf),)
+        for number, line in enumerate(lines)
     ]
+
+
+def _lines_of(leaf: Any) -> list[str]:
+    return leaf.split("\n") if isinstance(leaf, str) and "\n" in leaf else [leaf_text(leaf)]
 
 
 def text_pieces(text: str) -> list[Piece]:
@@ -167,17 +176,32 @@ def _replaced(before: Sequence[Piece], gone: range, after: Sequence[Piece], come
             a += 1
 
 
-def _marked(text: str, other: str, mark: str) -> SafeString:
-    """`text` with the words between the common start and the common end marked.
+def _marked(own: Piece, other: str, mark: str) -> SafeString:
+    """A line with the words between the common start and the common end marked; in a single word, the characters that differ.
 
     Words stay whole, so that a foreign letter in one of them is still named.
     """
-    words, others = _WORDS.findall(text), _WORDS.findall(other)
+    words, others = _WORDS.findall(own.text), _WORDS.findall(other)
     start = _common(words, others)
     end = _common(words[start:][::-1], others[start:][::-1])
-    parts = words[:start], words[start : len(words) - end], words[len(words) - end :]
-    head, middle, tail = (exact("".join(part)) if part else "" for part in parts)
-    return format_html("{}{}{}", head, format_html(mark, middle) if middle else "", tail)
+    head, middle, tail = (
+        "".join(part) for part in (words[:start], words[start : len(words) - end], words[len(words) - end :])
+    )
+    marks = within(middle, "".join(others[start : len(others) - end]))
+    shown = legible(middle, marks=marks, quoted=(own.quoted and not head, own.quoted and not tail)) if middle else ""
+    return format_html(
+        "{}{}{}",
+        legible(head, quoted=(own.quoted, False)) if head else "",
+        format_html(mark, shown) if middle else "",
+        legible(tail, quoted=(False, own.quoted)) if tail else "",
+    )
+
+
+def within(word: str, other: str) -> Collection[int]:
+    """The positions to mark in what changed, where both are one word."""
+    if _WORDS.fullmatch(word) and _WORDS.fullmatch(other):
+        return differing(word, other)[0]
+    return ()
 
 
 # ── folding ──────────────────────────────────────────────────────────────────

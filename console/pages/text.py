@@ -124,6 +124,11 @@ def exact(text: str, *, one_line: bool = False) -> SafeString:
     return mark_safe(f'<bdi dir="ltr">{"".join(parts)}</bdi>')  # noqa: S308 - every part is escaped above
 
 
+def shown_characters(text: str) -> dict[int, str]:
+    """The odd characters of `text` by position, each as `exact` shows it."""
+    return {odd.position: _shown(odd, one_line=False) for odd in odd_characters(text)}
+
+
 def with_short_ids(text: str) -> SafeString:
     """`text` on one line as `exact` shows it, with the tail of each id and the head of each SHA-256 in it, whole on hover."""
     shown = _DIGEST.sub(r'<span class="digest" title="sha256 \g<0>"><b>\1</b>…</span>', exact(text, one_line=True))

@@ -37,7 +37,7 @@ XSS = [
     "\x00<b\x00>",
 ]
 TAGS_OF_EXACT = re.compile(
-    r'</?bdi( dir="ltr")?>|<span class="inv( inv--plain| inv--line)?"( title="[^"<>]*")?>|</span>'
+    r'</?bdi( dir="ltr")?>|<span class="inv( inv--plain| inv--line)?"( title="[^"<>]*")?>|<span class="(qm|g)">|<b class="ch">|</b>|</span>'
 )
 
 
@@ -176,8 +176,8 @@ def test_arguments_keep_order_types_and_bytes() -> None:
         ('a["b c"][3]', "null"),
         ('a["b c"][4]', "object, empty"),
         ('a["b c"][5]', "list, empty"),
-        ("n", "string of digits, 19"),
-        ("t", "string, 5"),
+        ("n", "text of 19 digits"),
+        ("t", "text of 5 characters"),
     ]
     assert shown(rows[6].value) == '"9007199254740993001" too big for a number, so a string'
     assert shown(rows[7].value) == '"x\\"\\\\↵\ny"'

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from console.pages.decision.alike import number, short_values
 from console.pages.decision.lapsing import Held
 from console.pages.decision.points import Point
+from console.pages.legible import differing, legible
 from console.pages.stored import Stored
 from console.pages.text import exact
 
@@ -28,6 +30,14 @@ class Compared:
             return True
         one, other = number(self.value), number(self.read)
         return one is not None and one == other
+
+    @property
+    def shown_value(self) -> SafeString:
+        return legible(self.value, marks=() if self.same else differing(self.value, self.read)[0])
+
+    @property
+    def shown_read(self) -> SafeString:
+        return legible(self.read, marks=() if self.same else differing(self.read, self.value)[0])
 
 
 def compared_with(arguments: Stored | None, held: Sequence[Held]) -> list[Compared]:
@@ -63,7 +73,7 @@ def compared_points(compared: Sequence[Compared]) -> list[Point]:
     told = format_html_join(
         "; ",
         "<code>{}</code> is “{}”, and <code>{}</code> said “{}”",
-        ((_text(one.path), _text(one.value), _text(one.step_name), _text(one.read)) for one in others),
+        ((_text(one.path), one.shown_value, _text(one.step_name), one.shown_read) for one in others),
     )
     same = len(compared) - len(others)
     why = f"{same} other{' is' if same == 1 else 's are'} as read. " if same else ""

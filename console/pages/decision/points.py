@@ -26,7 +26,8 @@ from console.pages.decision.alike import (
     short_values,
 )
 from console.pages.decision.earlier import Earlier, approved_in
-from console.pages.diff import Line, difference, json_pieces
+from console.pages.diff import Line, difference, json_pieces, within
+from console.pages.legible import differing, legible
 from console.pages.stored import Stored
 from console.pages.text import exact
 from console.templatetags.signalbox import person, when
@@ -77,8 +78,9 @@ def _path(path: str) -> SafeString:
     return format_html("<code>{}</code>", exact(path, one_line=True))
 
 
-def _value(text: str) -> SafeString:
-    return format_html("“{}”", exact(text, one_line=True))
+def _value(text: str, other: str = "") -> SafeString:
+    """A value in quotes, with the characters marked in which it differs from another one."""
+    return format_html("“{}”", legible(text, marks=differing(text, other)[0]))
 
 
 def _times(count: int) -> str:
@@ -160,7 +162,9 @@ def _values(
             continue
         near = None if is_amount(value) else nearest(value, anywhere)
         if near is not None:
-            text = format_html("{} is {}: {} against {}", _path(path), _value(value), near.how, _value(near.value))
+            text = format_html(
+                "{} is {}: {} against {}", _path(path), _value(value, near.value), near.how, _value(near.value, value)
+            )
             why = f"That one was approved {_times(near.times)}. This one never was."
             yield Point("stop", "caution", text, why)
             continue
@@ -189,7 +193,9 @@ def _size(path: str, value: str, before: Sequence[str]) -> Point | None:
         return None
     moved = moved_point(now, numbers[-1])
     if moved:
-        text = format_html("{} is {}: {} the last one, {}", _path(path), _value(value), moved, _value(before[-1]))
+        text = format_html(
+            "{} is {}: {} the last one, {}", _path(path), _value(value, before[-1]), moved, _value(before[-1], value)
+        )
         return Point("stop", "caution", text, "The digits are the same; the decimal point is not where it was.")
     more = larger(now, numbers)
     if not more:
@@ -282,8 +288,8 @@ def _line(line: Line) -> SafeString:
     end = _common(words[start:][::-1], others[start:][::-1])
     head, tail = others[:start], others[len(others) - end :] if end else []
     gone, come = "".join(words[start : len(words) - end]), "".join(others[start : len(others) - end])
-    marked = [format_html("<del>{}</del>", exact(gone, one_line=True))] if gone else []
-    marked += [format_html("<ins>{}</ins>", exact(come, one_line=True))] if come else []
+    marked = [format_html("<del>{}</del>", legible(gone, marks=within(gone, come)))] if gone else []
+    marked += [format_html("<ins>{}</ins>", legible(come, marks=within(come, gone)))] if come else []
     return format_html(
         "{}{}{}",
         _beside(("… " if len(head) > AROUND else "") + "".join(head[-AROUND:])),
