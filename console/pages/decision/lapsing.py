@@ -1,6 +1,7 @@
 """How long the facts hold that a call rests on: each for the half-life that its tool declares, by the database's clock."""
 
 import json
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -19,6 +20,8 @@ from receipts.selectors import observed_before_half_life
 from runtime.contracts import PriorResult
 from runtime.registry import agents, tool_of
 from runtime.tools.registry import definition_hash
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,15 @@ def relied_on(call: ToolCall, arguments: Stored | None, facts: Facts, *, agent_k
     tool = tool_of(agent.spec, call.tool) if agent else None
     known = [_prior(fact) for fact in reversed(facts.facts)]
     results = [one for one in known if one is not None]
-    if tool is None or arguments is None or definition_hash(tool) != call.tool_hash or len(results) < facts.total:
+    if tool is None or definition_hash(tool) != call.tool_hash or facts.unreadable or len(results) < facts.total:
         return None
-    return set(tool.rests_on(tool.arguments.model_validate_json(arguments.plain), results))
+    if arguments is None or not arguments.intact:
+        return None
+    try:
+        return set(tool.rests_on(tool.arguments.model_validate_json(arguments.plain), results))
+    except Exception:  # the owner's code, on whatever is stored: a page is shown all the same
+        logger.exception("%s does not say what call %s rests on", call.tool, call.id)
+        return None
 
 
 def _prior(fact: RestingFact) -> PriorResult | None:
