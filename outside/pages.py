@@ -29,6 +29,8 @@ MODE_WORDS = {
 }
 TARGET_WORDS = {"wiki": "The wiki", "reference": "The reference sheet", "evidence": "The evidence collection"}
 
+SHORT = 240  # characters of what was posted that the table shows
+
 
 def document(title: str, content: str) -> str:
     """A whole page. `content` is HTML."""
@@ -41,18 +43,18 @@ def document(title: str, content: str) -> str:
 
 
 def home(counts: dict[str, Any], state: dict[str, Any], posts: Sequence[Post]) -> str:
-    """Counts, switches and wiki pages."""
+    """What was executed for which key and what for, what was read, the wiki's pages, and the switches last of all."""
     parts = [
         "<p>A wiki, a reference sheet and a collection of evidence, outside of Signalbox. They count what really happened here.</p>"
     ]
-    parts += [_switch_form(target, state[target]) for target in TARGETS]
-    parts.append(_option_form(state))
-    parts.append(_count_table("Executed on the wiki, per key", counts["wiki"]))
+    parts.append(_executed_table(posts))
     parts.append(_count_table("Reads of the reference sheet, per key", counts["reference"]))
     parts.append(_count_table("Searches of the evidence collection, per key", counts["evidence"]))
     pages = dict.fromkeys(post.page for post in posts)
     links = "".join(f'<li><a href="/wiki/pages/{escape(page)}">{escape(page)}</a></li>' for page in pages)
     parts.append(f"<h2>Wiki pages</h2><ul>{links}</ul>" if links else "<h2>Wiki pages</h2><p>None yet.</p>")
+    parts += [_switch_form(target, state[target]) for target in TARGETS]
+    parts.append(_option_form(state))
     return document("The outside world", "\n".join(parts))
 
 
@@ -90,6 +92,22 @@ def _option_form(state: dict[str, Any]) -> str:
     )
     hidden = '<input type="hidden" name="options" value="true">'
     return f'<form method="post" action="/control">{hidden}{boxes}<button>Set</button></form>'
+
+
+def _executed_table(posts: Sequence[Post]) -> str:
+    """Every execution on the wiki: its key, when it was, and what it posted, the newest first."""
+    rows = "".join(
+        f'<tr><td>{escape(post.key)}</td><td>post-{post.id}, {escape(post.at)}</td><td><a href="/wiki/pages/{escape(post.page)}">'
+        f"{escape(post.title)}</a><br>{escape(_short(post.body))}</td></tr>"
+        for post in reversed(posts)
+    )
+    head = "<thead><tr><th>Key</th><th>Executed</th><th>What for</th></tr></thead>"
+    table = f"<table>{head}<tbody>{rows}</tbody></table>" if rows else ""
+    return f"<h2>Executed on the wiki, each with its key</h2><p>{len(posts)} in all.</p>{table}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHORT else f"{text[:SHORT]}…"
 
 
 def _count_table(title: str, counted: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from approvals.states import LIVE_WAIT
 from checkpoints.selectors import access_commitment, access_obligation, current_intent, obligations_of
 from checkpoints.states import can_release, can_withdraw
 from console.pages.amounts import budget_lines, capped_units
+from console.pages.call.flag import flag_facts
 from console.pages.room import page, respond
 from console.pages.words import CLOSING
 from receipts.selectors import access_call, access_contradiction, outcome_counts
@@ -283,7 +284,7 @@ def contradiction(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseB
             flag.closed_at is None,
             f"It is closed already: {CLOSING[flag.closing]}." if flag.closing else "",
         ),
-        facts={"flag": flag, "waits": waits, "closings": _closings(waits, chosen)},
+        facts={"flag": flag, "waits": waits, "closings": _closings(waits, chosen), **flag_facts(flag, actor)},
     )
     return act_page(request, actor, flag.tool_call.run, act, lambda reason: _close(actor, id, chosen, reason))
 

@@ -277,7 +277,7 @@ def test_bytes_that_were_changed_in_the_store_are_not_shown_as_if_they_were_the_
 def test_a_tool_that_can_not_be_asked_says_so_and_offers_no_probe(ann: Member) -> None:
     call = unknown().publishing
     html = ann.get(url(call))
-    assert "This tool can’t be asked by key. Only a person can look." in words(html)
+    assert "The console can’t ask by itself: this tool has no way to." in words(html)
     assert 'value="probe"' not in html
     answer = ann.post(url(call), how="probe", attempts=1)
     assert answer.status == 409 and "NOTHING_TO_PROBE" in answer.html

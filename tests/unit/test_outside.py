@@ -62,6 +62,16 @@ def test_look_up_by_key_is_there_only_when_switched_on(world: OutsideWorld) -> N
     assert get(world, "/wiki/posts", key="other").json()["executions"] == 0
 
 
+def test_the_page_for_people_says_of_each_key_what_it_was_executed_for_before_it_offers_a_switch(
+    world: OutsideWorld,
+) -> None:
+    post(world, "k1")
+    html = get(world, "/").text
+    row = html[html.index("<td>k1</td>") :]
+    assert POST["title"] in row and POST["body"][:20] in row
+    assert html.index("<td>k1</td>") < html.index("<form")
+
+
 @pytest.mark.parametrize(("mode", "status"), [("refuse", 403), ("busy", 503)])
 def test_refusing_and_being_busy_execute_nothing(world: OutsideWorld, mode: str, status: int) -> None:
     world.control(mode=mode)

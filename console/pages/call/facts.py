@@ -14,6 +14,7 @@ from accounts.states import Actor, Permission
 from approvals.models import Grant, PolicyDecision, Vote, Wait
 from approvals.selectors import grant_used, now_and_policy, two_have_to_say
 from checkpoints.models import Obligation
+from console.pages.call.before import Before, against, sent_before
 from console.pages.stored import Stored, stored_arguments, stored_result
 from receipts.models import (
     Attachment,
@@ -67,6 +68,22 @@ class Around:
     budget: list[BudgetEntry]
     taken: list[RunTransition]
     leases: list[Lease]
+    before: list[ToolCall]
+
+
+@dataclass(frozen=True)
+class Said:
+    """Something that was said of an attempt. `time_up` is there where it says that it did not happen and was said before the time of the attempt
+    was up: it could still land then.
+    """
+
+    row: Reconciliation | FirstWord | Contradiction
+    time_up: datetime | None
+
+
+def in_doubt(call: ToolCall) -> bool:
+    """Whether somebody should look outside: nobody knows the outcome, a retry waits, or evidence speaks against what was accepted."""
+    return call.status in (CallStatus.UNCERTAIN, CallStatus.RETRY_WAIT) or call.contradicted
 
 
 def around(call: ToolCall) -> Around:
@@ -92,6 +109,7 @@ def around(call: ToolCall) -> Around:
             BudgetEntry.objects.filter(receipt_id=call.id).order_by("at", "kind"),
             taken.order_by("-id")[:HOLDERS],
             Lease.objects.filter(run_id=call.run_id),
+            sent_before(call) if in_doubt(call) else ToolCall.objects.none(),
         )
     )
 
@@ -168,6 +186,11 @@ class CallFacts:
         return self.around.flags
 
     @property
+    def open_flag(self) -> Contradiction | None:
+        """The flag that waits for a person."""
+        return next((one for one in self.flags if one.closed_at is None), None)
+
+    @property
     def probes(self) -> list[Probe]:
         """The looks that people asked for, the oldest first. Observed, and accepted by nobody."""
         return self.around.probes
@@ -176,6 +199,41 @@ class CallFacts:
     def words(self) -> list[FirstWord]:
         """What first people said where two have to say the same, the oldest first."""
         return self.around.words
+
+    @property
+    def said(self) -> list[Said]:
+        """The verdicts, the oldest first, each with whether it came too early to prove an absence."""
+        return [self._said(one, one.verdict, one.seen_attempts, one.at) for one in self.verdicts]
+
+    @property
+    def first_words(self) -> list[Said]:
+        """The words of `words`, in the same way."""
+        return [self._said(one, one.verdict, one.seen_attempts, one.at) for one in self.words]
+
+    @property
+    def raised(self) -> list[Said]:
+        """The flags of `flags`, in the same way."""
+        return [self._said(one, one.says, one.attempt_no, one.raised_at) for one in self.flags]
+
+    def _said(self, row: Reconciliation | FirstWord | Contradiction, says: str, attempt_no: int, at: datetime) -> Said:
+        time_up = next((one.deadline_at for one in self.attempts if one.attempt_no == attempt_no), None)
+        early = says == Verdict.NOT_EXECUTED and time_up is not None and at < time_up
+        return Said(row, time_up if early else None)
+
+    @property
+    def in_doubt(self) -> bool:
+        return in_doubt(self.call)
+
+    @cached_property
+    def before(self) -> Before | None:
+        """The last call of the same step that was sent, to be held against one in doubt."""
+        found = next(iter(self.around.before), None)
+        return against(self.call, found, Masks(policy=self.now_and_policy[1])) if found is not None else None
+
+    @property
+    def time_is_up(self) -> bool:
+        """Whether the time of the newest attempt is up, so that what is read outside now is the last word on it."""
+        return self.last is not None and self.last.deadline_at is not None and self.last.deadline_at <= self.now
 
     @property
     def waiting_word(self) -> FirstWord | None:

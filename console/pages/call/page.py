@@ -1,6 +1,5 @@
 """GET and POST /calls/<id>/: show one call whole; take a verdict on it when nobody knows its outcome."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -16,7 +15,7 @@ from console.api.calls import attachment_response
 from console.pages.call.facts import CallFacts
 from console.pages.call.say import budget_lines, lead_of, strip_of, title_of
 from console.pages.notice import refusal_notice
-from console.pages.room import page, panel_asked, respond
+from console.pages.room import page, respond
 from console.pages.tool_facts import tool_facts
 from receipts.models import ToolCall
 from receipts.selectors import access_attachment, access_call
@@ -76,8 +75,6 @@ def call_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         "typed": typed,
         "refused": refusal_notice(refused, form="#verdict") if refused else None,
     }
-    if not panel_asked(request, PANELS):
-        context |= _around(facts)
     facts.masks.tell()
     return respond(request, actor, "pages/call/page.html", context, PANELS, refused.status if refused else 200)
 
@@ -165,12 +162,6 @@ def _context(facts: CallFacts) -> dict[str, Any]:
         "title": title_of(facts),
         "lead": lead_of(facts),
         "topic": f"run:{call.run_id}",
-    }
-
-
-def _around(facts: CallFacts) -> Mapping[str, Any]:
-    """What only the whole page shows."""
-    return {
-        "askable": can_probe(facts.call),
-        "tool": tool_facts(facts.call, agent_key=facts.call.run.agent_version.agent.key),
+        "askable": can_probe(call),
+        "tool": tool_facts(call, agent_key=call.run.agent_version.agent.key),
     }
