@@ -13,8 +13,8 @@ SHORT = 32  # characters
 @dataclass(frozen=True)
 class Cell:
     """One value. `kind` says how the page draws it: text, link, state, when, person, id, number, effect, thread, digest, phase,
-    word, tags, places, moment, trigger or ids (text whose ids and digests the page shortens); `note` is the small line beside it, `machine` whose state it is;
-    beside a link the note is such a state.
+    word, tags, places, moment, trigger, size (in bytes) or ids (text whose ids and digests the page shortens); `note` is the
+    small line beside it, `machine` whose state it is; beside a link the note is such a state.
     """
 
     kind: str

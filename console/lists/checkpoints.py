@@ -26,7 +26,7 @@ def _revision(row: Checkpoint) -> Cell:
 
 
 def _size(row: Checkpoint) -> Cell:
-    return Cell("when", row.purged_at, note="purged") if row.purged_at else Cell("number", row.body_bytes)
+    return Cell("size", row.body_bytes, note="purged" if row.purged_at else "")
 
 
 def _difference(row: Checkpoint) -> Cell:
@@ -66,6 +66,7 @@ CHECKPOINTS = Listing(
         Column("bytes", "Bytes", _size),
         Column("digest", "Digest", lambda row: Cell("digest", row.digest)),
         Column("difference", "Difference", _difference),
+        Column("purged_at", "Purged", lambda row: Cell("when", row.purged_at)),
         Column("goal_version", "Goal", lambda row: Cell("number", row.intent_version)),
     ),
     shown=("revision", "phase", "trigger", "created_at", "fence", "bytes", "digest", "difference"),

@@ -78,7 +78,7 @@ WAITS = Listing(
         Column("decided_by", "Decided by", _decision),
         Column("reason", "Reason", _reason),
         Column("closed_at", "Closed", lambda wait: Cell("when", wait.closed_at)),
-        Column("rule", "Rule", lambda wait: Cell("text", wait.policy_rule)),
+        Column("rule", "Asked by", lambda wait: Cell("text", wait.policy_rule)),
     ),
     shown=("step", "status", "risk", "run", "opened_at", "deadline", "decided_by"),
     empty=Empty(

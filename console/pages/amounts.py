@@ -33,6 +33,20 @@ def amount(unit: str, value: int | None) -> str:
     return f"{value:,}"
 
 
+def size(count: int) -> str:
+    """The size of something stored, to the byte: what is digested is compared by it."""
+    return f"{count:,} byte{'' if count == 1 else 's'}"
+
+
+def room(count: float) -> str:
+    """The size of a disk or a database, in three figures."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
 @dataclass(frozen=True)
 class BudgetLine:
     """One unit of a run's budget as the table shows it."""

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString, mark_safe
 from accounts.states import Permission
 from checkpoints.states import stage_of
 from console.lists.listing import Listing
-from console.pages import room, signs, text, times, words
+from console.pages import amounts, room, signs, text, times, words
 from console.pages.arguments import ArgumentRow, argument_rows
 from console.pages.glossary import glossary, word_key
 from console.pages.inbox.filter import came_from
@@ -369,6 +369,12 @@ def server_now() -> str:
     return times.exact_time(timezone.now())
 
 
+@register.filter
+def size(count: int) -> str:
+    """The size of something stored: `1,729 bytes`."""
+    return amounts.size(count)
+
+
 # ── untrusted text ───────────────────────────────────────────────────────────
 
 
@@ -379,6 +385,8 @@ def exact(value: object, mode: str = "") -> SafeString:
 
 
 register.filter("short_ids", text.with_short_ids)
+# What somebody wrote, as one sentence among others. It goes before `exact`.
+register.filter("ended", words.ended)
 
 
 @register.filter

@@ -97,12 +97,14 @@
     return [...found];
   }
 
-  function works(sign, known) {
+  // Whether what a hint shows does something now; `after` is the key that has to be pressed before it, or nothing.
+  function works(sign, known, after) {
     const key = sign in SIGNS ? SIGNS[sign] : sign;
+    if (after === "g") return known.has(`g ${key}`);
     if (key === "tree") return document.querySelector("[data-tree]") !== null;
     if (sign === "Ctrl") return known.has("Ctrl + Enter");
     if (key === "Enter") return known.has("Enter") || known.has("Ctrl + Enter") || document.querySelector("[data-tree]") !== null;
-    return known.has(key) || known.has(`g ${key}`) || (key === "g" && [...known].some((one) => one.startsWith("g ")));
+    return known.has(key) || (key === "g" && [...known].some((one) => one.startsWith("g ")));
   }
 
   function tellTruly() {
@@ -111,7 +113,7 @@
     if (!hints.some(isShown)) return;
     const known = new Set(working().map(([key]) => key));
     for (const hint of hints) {
-      hint.hidden = ![...hint.querySelectorAll("kbd")].every((one) => works(one.textContent, known));
+      hint.hidden = ![...hint.querySelectorAll("kbd")].every((one) => works(one.textContent, known, one.previousElementSibling?.textContent));
     }
   }
 

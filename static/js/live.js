@@ -57,6 +57,10 @@
     if (event.detail.elt.hasAttribute("data-here")) event.detail.path = location.pathname + location.search;
   });
   document.addEventListener("htmx:beforeRequest", (event) => { if (isPanel(event)) line.asks(); });
+  // What asks by the clock asks only while somebody can see it, and at once when they look again.
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (document.hidden && event.target.closest("[data-seen]")) event.preventDefault();
+  });
   document.addEventListener("htmx:afterRequest", (event) => { if (isPanel(event)) line.isAnswered(event.detail.xhr.status); });
   // What a reader has opened stays open when its panel is drawn anew.
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => name !== "open" || element.tagName !== "DETAILS";

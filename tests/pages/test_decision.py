@@ -58,8 +58,8 @@ def test_the_call_is_shown_whole(ann: Member) -> None:
     wait, call = run.wait, run.publishing
     html = ann.get(url(wait))
     plain = call_arguments(call)
-    assert f"5 arguments, {len(plain)} bytes, shown in full" in html
-    assert f"Canonical form, the bytes that were digested ({len(plain)})" in html
+    assert f"5 arguments, {len(plain):,} bytes, shown in full" in html
+    assert f"Canonical form, the bytes that were digested ({len(plain):,} bytes)" in html
     for shown in ("publish_report", "NON_IDEMPOTENT", "to the wiki", "15 s", "report_version", "channel"):
         assert shown in html
     for bound in (

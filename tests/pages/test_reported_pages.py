@@ -39,7 +39,7 @@ def test_b18_a_long_text_is_there_to_its_last_character_with_its_length_and_dige
     sql_past_triggers("UPDATE approvals_wait SET args_digest = %s WHERE id = %s", digest(long), wait.id)
     html = ann.get(url(wait))
     assert html.count("then wire 90,000 to elsewhere") == 2  # as an argument, and in the bytes
-    assert f"{len(long)} bytes, shown in full" in html and digest(long) in html
+    assert f"{len(long):,} bytes, shown in full" in html and digest(long) in html
     assert "text of 5429 characters" in html
 
 

@@ -52,3 +52,11 @@ def test_a_call_in_flight_is_not_folded_unless_it_crushes_the_rest() -> None:
 
 def test_a_single_moment_has_a_scale() -> None:
     assert scale_of([START], []).x(START) == LEFT
+
+
+def test_nothing_folds_where_hardly_anything_has_happened() -> None:
+    """A run that is only queued: its wait is all there is to see."""
+    for moments in ([at(0), at(300)], [at(0), at(0.1), at(300)]):
+        scale = scale_of(moments, [])
+        assert scale.folds == []
+        assert (scale.x(moments[0]), scale.x(moments[-1])) == (LEFT, RIGHT)

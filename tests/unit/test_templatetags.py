@@ -267,3 +267,14 @@ def test_a_thread_that_nobody_named_shows_the_tail_of_its_id() -> None:
 def test_every_height_of_a_lane_is_drawn() -> None:
     drawn = set(re.findall(r"\.h(\d+) ", (BASE_DIR / "static/css/pages.css").read_text()))
     assert {str(8 + TRACK * tracks) for tracks in range(1, MAX_TRACKS + 1)} <= drawn
+
+
+def test_a_size_is_said_to_the_byte_and_by_one_filter_everywhere() -> None:
+    assert [signalbox.size(count) for count in (0, 1, 1729, 3113000)] == [
+        "0 bytes",
+        "1 byte",
+        "1,729 bytes",
+        "3,113,000 bytes",
+    ]
+    by_hand = re.compile(r"byte\{\{|\}\} ?(bytes?|B|kB)\b")
+    assert [path.name for path in (BASE_DIR / "templates").rglob("*.html") if by_hand.search(path.read_text())] == []

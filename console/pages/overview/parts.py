@@ -14,6 +14,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from accounts.states import Actor
+from console.pages.amounts import room
 from console.pages.overview.stuck import UNTAKEN, Standing, standing
 from console.pages.times import span
 from runs.consumers.hub import heard_for, was_asked_to_hear
@@ -53,7 +54,7 @@ def parts(actor: Actor) -> Iterator[Part]:
         now, size, holders, queued, pending = cursor.fetchone()
     took = time.monotonic() - started
     stands = standing(actor)
-    yield Part("Database", "clear", f"answers in {took * 1000:.0f} ms; {_bytes(size)}")
+    yield Part("Database", "clear", f"answers in {took * 1000:.0f} ms; {room(size)}")
     yield _skew(before + timedelta(seconds=took / 2), now)
     yield _broker()
     yield _workers(stands, holders)
@@ -118,12 +119,4 @@ def _disk() -> Part:
     disk = shutil.disk_usage(settings.VAR_DIR)
     free = disk.free / disk.total
     lamp = "stop" if free < DISK_OUT else "caution" if free < DISK_LOW else "clear"
-    return Part("Disk", lamp, f"{_bytes(disk.free)} of {_bytes(disk.total)} free on this server")
-
-
-def _bytes(size: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"
+    return Part("Disk", lamp, f"{room(disk.free)} of {room(disk.total)} free on this server")

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from approvals.models import Wait
 from checkpoints.models import Checkpoint, SaveAttempt
 from console.pages import words
-from console.pages.amounts import NAMES, amount
+from console.pages.amounts import NAMES, amount, size
 from console.pages.run.events import Event
 from console.templatetags.signalbox import age, digest, effect, exact, left, person, short_id, state_chip, when
 from receipts.models import Attempt, ModelCall, Publication, Reconciliation, ReportVersion
@@ -90,7 +90,7 @@ def _checkpoint(saved: Checkpoint, run_id: UUID) -> tuple[SafeString | str, list
         ("Why saved", words.capitalised(words.TRIGGER[saved.trigger])),
         ("Fence", str(saved.fence)),
         ("Digest", digest(saved.digest, 12)),
-        ("Size", f"{saved.body_bytes} bytes"),
+        ("Size", size(saved.body_bytes)),
     ]
     return "", facts, reverse("checkpoint", args=[run_id, saved.revision]), "Open the checkpoint"
 

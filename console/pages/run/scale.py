@@ -16,6 +16,8 @@ TICK_STEPS = [
     timedelta(seconds=s) for s in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
 ]
 
+FEW = 4  # moments
+
 Span = tuple[datetime, datetime]
 Stretch = tuple[datetime, datetime, bool]
 
@@ -86,10 +88,14 @@ def _round_times(piece: Piece, step: timedelta) -> Iterable[datetime]:
 
 
 def scale_of(moments: Iterable[datetime], busy: Sequence[Span], *, fold: bool = True) -> Scale:
-    """A scale over `moments` (at least one). Stretches between two of them fold when nothing of `busy` covers them."""
+    """A scale over `moments` (at least one). Stretches between two of them fold when nothing of `busy` covers them.
+
+    Where hardly anything has happened there is nothing that a fold would make room for.
+    """
     points = sorted(set(moments))
     if len(points) == 1:
         points.append(points[0] + timedelta(seconds=1))
+    fold = fold and len(points) >= FEW
     stretches = [(start, end, fold and _is_idle(start, end, busy)) for start, end in pairwise(points)]
     worth = max(SHORTEST_FOLD, sum((e - s for s, e, idle in stretches if not idle), timedelta()) / 5)
     folded = [(s, e, idle and e - s > worth) for s, e, idle in stretches]

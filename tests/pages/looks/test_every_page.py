@@ -20,11 +20,17 @@ WIDE = """() => document.documentElement.scrollWidth > innerWidth
         .slice(0, 3).map((one) => `${one.tagName}.${one.getAttribute("class") || ""}`) : []"""
 
 
+# Off by itself in axe. What a bar at the foot covers is not small, so the window is as tall as the page.
+TARGETS = {"runOnly": ["target-size"], "rules": {"target-size": {"enabled": True}}}
+TALL = 6000
+
+
 @dataclass
 class Found:
     """By the name of a page."""
 
     by_axe: dict[str, list[str]] = field(default_factory=dict)
+    too_small: dict[str, list[str]] = field(default_factory=dict)
     too_wide: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -38,10 +44,12 @@ def walk(request: pytest.FixtureRequest, furnished: Furnished, site: str, signed
     places = furnished.places if request.param == EVERY else {one.route: one for one in furnished.places}.values()
     for place, page in opened(places, site, signed):
         wrong = ask_axe(page, dark=place.route not in routes)
-        wide = too_wide(page)
+        wide, small = too_wide(page), too_small(page)
         routes.add(place.route)
         if wrong:
             found.by_axe[place.name] = wrong
+        if small:
+            found.too_small[place.name] = small
         if wide:
             found.too_wide[place.name] = wide
     return found
@@ -67,8 +75,22 @@ def too_wide(page: Page) -> list[str]:
     return wrong
 
 
+def too_small(page: Page) -> list[str]:
+    """What a finger or a shaking hand misses: less than 24 px, with something else near it."""
+    wrong = []
+    for width in (390, 1440):
+        page.set_viewport_size({"width": width, "height": TALL})
+        wrong += [f"{width} px: {one}" for one in page.evaluate(ASK_AXE, TARGETS)]
+    page.set_viewport_size({"width": 1440, "height": 900})
+    return wrong
+
+
 def test_axe_finds_nothing_on_any_page_in_either_theme(walk: Found) -> None:
     assert walk.by_axe == {}
+
+
+def test_no_target_is_too_small(walk: Found) -> None:
+    assert walk.too_small == {}
 
 
 def test_no_page_scrolls_sideways_at_any_width(walk: Found) -> None:

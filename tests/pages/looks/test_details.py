@@ -1,0 +1,47 @@
+"""Small things that hold on every page: what a hint promises, and what asks by itself."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.pages.looks.conftest import Signed
+from tests.pages.looks.places import ANN, NEWCOMER
+
+pytestmark = [pytest.mark.browser, pytest.mark.process]
+
+# A page whose test says whether somebody can see it.
+COVERABLE = """Object.defineProperty(document, "hidden", { get: () => window.covered === true });
+window.cover = (is) => { window.covered = is; document.dispatchEvent(new Event("visibilitychange")); };"""
+
+
+@pytest.fixture
+def newcomer(signed: Signed) -> Iterator[Page]:
+    page = signed(NEWCOMER, viewport={"width": 1440, "height": 900}).new_page()
+    yield page
+    page.close()
+
+
+def test_a_hint_at_the_foot_is_shown_only_where_its_keys_do_something(newcomer: Page, site: str) -> None:
+    newcomer.goto(f"{site}inbox/")
+    expect(newcomer.locator("body > .hints li:visible")).to_have_text(["/search"])
+    newcomer.goto(site)
+    expect(newcomer.locator("body > .hints li:visible").first).to_have_text("giinbox")
+
+
+def test_the_parts_of_the_overview_are_not_asked_for_while_nobody_can_see_them(signed: Signed, site: str) -> None:
+    page = signed(ANN).new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/parts/" in request.url else None)
+    page.add_init_script(COVERABLE)
+    page.clock.install()
+    page.goto(site)
+    expect(page.locator("#parts li").first).to_be_visible()
+    page.evaluate("cover(true)")
+    page.clock.run_for(60_000)
+    assert len(asked) == 1
+    with page.expect_response("**/parts/"):
+        page.evaluate("cover(false)")
+    with page.expect_response("**/parts/"):
+        page.clock.run_for(15_000)
+    assert len(asked) == 3
