@@ -1,6 +1,7 @@
 """Reads of waits. `access_wait` is the only way to a wait that a user named."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -47,6 +48,7 @@ from approvals.states import LIVE_WAIT, AnswerKind, WaitStatus, Whose
 from receipts.models import ToolCall
 from receipts.states import EffectClass
 from runs.canonical import digest, parse
+from runs.selectors import artifact_bytes
 
 
 def waits_visible(actor: Actor) -> QuerySet[Wait]:
@@ -73,6 +75,25 @@ def decision_of(wait: Wait) -> Decision | None:
 def answer_of(wait_id: UUID) -> Answer | None:
     """What was answered to a question, or None."""
     return Answer.objects.filter(wait_id=wait_id).first()
+
+
+@dataclass(frozen=True)
+class AnsweredFile:
+    """A file that a person gave as an answer: its name as they gave it, and its bytes."""
+
+    filename: str
+    data: bytes
+
+
+def access_answer_file(*, actor: Actor, wait_id: UUID) -> AnsweredFile:
+    """The file that answered a question of the actor's tenant. Raises NotFound where there is none, BodyChanged where its bytes are
+    not the stored ones any more.
+    """
+    answer = Answer.objects.filter(wait__in=waits_visible(actor), wait_id=wait_id, kind=AnswerKind.FILE).first()
+    if answer is None or answer.file_sha256 is None:
+        raise NotFound
+    data = artifact_bytes(tenant_id=actor.tenant_id, sha256=answer.file_sha256)
+    return AnsweredFile(answer_value(answer)["filename"], data)
 
 
 def is_answered_by_file(call_ids: Collection[UUID], sha256: str) -> bool:

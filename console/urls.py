@@ -19,6 +19,7 @@ from console.pages.new_run import run_new
 from console.pages.overview.page import overview, overview_parts
 from console.pages.policies.grants import grant_list, grant_page
 from console.pages.policies.page import policy_list, policy_new, policy_page
+from console.pages.question.page import answer_file
 from console.pages.report.export import KINDS
 from console.pages.report.page import report_download, report_export, report_page
 from console.pages.run.page import run_page
@@ -78,6 +79,7 @@ urlpatterns = [
     path("audit/verified/", audit.audit_verified, name="audit-verified"),
     path("waits/", wait_list, name="waits"),
     path("waits/<uuid:id>/", wait_page, name="wait"),
+    path("waits/<uuid:id>/answer/", answer_file, name="wait-answer-file"),
     path("waits/<uuid:id>/amend/", amend_page, name="wait-amend"),
     path("waits/<uuid:id>/withdraw/", withdraw_page, name="wait-withdraw"),
     path("waits/<uuid:id>/look/", look_page, name="wait-look"),

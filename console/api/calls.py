@@ -3,7 +3,6 @@
 from uuid import UUID
 
 from django.http import HttpResponse
-from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
 from rest_framework import serializers
 from rest_framework.parsers import MultiPartParser
@@ -13,7 +12,7 @@ from rest_framework.response import Response
 from console.api.lists import narrowed
 from console.api.paging import Order, PageQuery
 from console.api.parsing import Strict, Text, Whole, read
-from console.api.view import ApiView, answer, operation, paged
+from console.api.view import ApiView, answer, file_response, operation, paged
 from console.lists.calls import CALLS
 from console.records.calls import CallDetail, CallRecord, call_rows, call_shown
 from receipts.models import Attachment
@@ -142,11 +141,8 @@ class CallAttachmentFile(ApiView):
 
 
 def attachment_response(row: Attachment) -> HttpResponse:
-    """A file as something to be saved, never shown: it came from a person, and may be anything."""
-    data = artifact_bytes(tenant_id=row.tenant_id, sha256=row.sha256)
-    response = HttpResponse(data, content_type="application/octet-stream")
-    response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=row.filename)
-    return response
+    """A file that somebody put beside a call, to be saved."""
+    return file_response(row.filename, artifact_bytes(tenant_id=row.tenant_id, sha256=row.sha256))
 
 
 class CallVerdict(ApiView):

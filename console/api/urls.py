@@ -87,6 +87,7 @@ urlpatterns = [
     path("waits/<uuid:id>/", waits.OneWait.as_view(), name="wait"),
     path("waits/<uuid:id>/decide/", waits.WaitDecision.as_view(), name="wait-decide"),
     path("waits/<uuid:id>/answer/", waits.WaitAnswer.as_view(), name="wait-answer"),
+    path("waits/<uuid:id>/answer/file/", waits.WaitAnswerFile.as_view(), name="wait-answer-file"),
     path("waits/<uuid:id>/decline/", waits.WaitDecline.as_view(), name="wait-decline"),
     path("waits/<uuid:id>/amend/", waits.WaitAmendment.as_view(), name="wait-amend"),
     path("waits/<uuid:id>/withdraw/", waits.VoteWithdrawal.as_view(), name="wait-withdraw"),

@@ -6,10 +6,11 @@ from threading import Lock
 from typing import Any, ClassVar, TypeVar
 
 from django.db.models import Model, QuerySet
-from django.http import HttpResponsePermanentRedirect
+from django.http import HttpResponse, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 from django.utils.functional import cached_property
+from django.utils.http import content_disposition_header
 from drf_spectacular.utils import OpenApiResponse, extend_schema, inline_serializer
 from drf_spectacular.views import SCHEMA_KWARGS, SpectacularJSONAPIView
 from rest_framework import serializers
@@ -94,6 +95,13 @@ def operation(
         responses={**{(status, media_type): shown for status in statuses}, **problems},
     )
     return described
+
+
+def file_response(filename: str, data: bytes) -> HttpResponse:
+    """A file as something to be saved, never shown: it came from a person, and may be anything."""
+    response = HttpResponse(data, content_type="application/octet-stream")
+    response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=filename)
+    return response
 
 
 def paged(record: Record) -> Any:

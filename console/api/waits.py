@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from django.http import QueryDict
+from django.http import HttpResponse, QueryDict
+from drf_spectacular.types import OpenApiTypes
 from rest_framework import serializers
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
@@ -13,7 +14,7 @@ from rest_framework.response import Response
 from accounts.api import refused_response
 from accounts.errors import Refused
 from accounts.services import actor_confirm
-from approvals.selectors import waits_whose
+from approvals.selectors import access_answer_file, waits_whose
 from approvals.services import (
     FILE_BYTES,
     Declined,
@@ -33,7 +34,7 @@ from approvals.states import OF_A_CALL, DecisionVerdict, Risk, WaitStatus, Whose
 from console.api.lists import narrowed
 from console.api.paging import Order, PageQuery
 from console.api.parsing import NoBody, ReasonBody, Strict, StrictJSONParser, Text, Whole, read
-from console.api.view import ApiView, answer, operation, paged
+from console.api.view import ApiView, answer, file_response, operation, paged
 from console.lists.waits import WAITS
 from console.look import looks
 from console.records.calls import CallDetail, call_shown
@@ -245,6 +246,16 @@ def _given_file(request: Request) -> tuple[Given, Mapping[str, Any]]:
     file = request.FILES.get("file")
     given = FileGiven(file.name or "", file.read(FILE_BYTES + 1)) if file else FileGiven("", b"")
     return given, read(AnswerFileBody, request.POST)
+
+
+class WaitAnswerFile(ApiView):
+    """The file that answered a question."""
+
+    @operation("waits_answer_file", OpenApiTypes.BINARY, media_type="application/octet-stream")
+    def get(self, request: Request, id: UUID) -> HttpResponse:
+        """Its bytes as they were given. 404 where no file was the answer."""
+        given = access_answer_file(actor=self.actor, wait_id=id)
+        return file_response(given.filename, given.data)
 
 
 class WaitDecline(ApiView):

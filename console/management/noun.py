@@ -10,6 +10,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
 from django.core.management.base import BaseCommand
@@ -232,3 +233,13 @@ def facts(pairs: Mapping[str, Any]) -> str:
     kept = {name: shown(value) for name, value in pairs.items() if value not in (None, "")}
     width = max(map(len, kept), default=0) + 2
     return "\n".join(f"{name:<{width}}" + value.replace("\n", "\n" + " " * width) for name, value in kept.items())
+
+
+def save_new(file: Path, data: bytes) -> None:
+    """Write a file that is not there yet. Raises Usage where it is there, or can't be written."""
+    try:
+        if file.is_file():
+            raise Usage(f"{file} is there already, and is not replaced.")
+        file.write_bytes(data)
+    except OSError as error:
+        raise Usage(f"{file} can't be written: {error.strerror}.") from error

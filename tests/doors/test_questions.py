@@ -1,5 +1,6 @@
 """Questions through every door: the same answer, whoever gives it and how."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from receipts.models import ToolCall
 from runs.models import Run
 from runtime.loop import drive
 from tests.doors.asking import problem
+from tests.doors.test_access import browser
+from tests.doors.things import ANSWERED, Things
 from tests.doors.typed import AS, refused, seen
 from tests.doors.world import OPERATOR, Doors, manage
 
@@ -78,3 +81,19 @@ def test_the_command_line_answers_and_declines(doors: Doors, asking: Wait) -> No
     drive(asking.run_id)
     assert ToolCall.objects.get(id=asking.tool_call_id).status == "REJECTED"
     assert Run.objects.get(id=asking.run_id).status == "WAITING"  # for the approval: it goes on without an answer
+
+
+def test_a_file_that_was_the_answer_is_given_back_at_every_door(doors: Doors, things: Things, tmp_path: Path) -> None:
+    wait = things.named["answered"]["id"]
+    answer = doors.api("GET", f"/waits/{wait}/answer/file/")
+    assert (answer.status_code, answer.content) == (200, ANSWERED)
+    assert answer["Content-Disposition"] == 'attachment; filename="lines.csv"'
+    page = browser(OPERATOR).get(f"/waits/{wait}/answer/")
+    assert (page.content, page["Content-Type"]) == (ANSWERED, "application/octet-stream")
+    assert f'href="/waits/{wait}/answer/"' in browser(OPERATOR).get(f"/waits/{wait}/").content.decode()
+    to = tmp_path / "lines.csv"
+    assert manage("waits", "answer-file", wait, "--save-to", to, *AS, "--json").json["size"] == len(ANSWERED)
+    assert to.read_bytes() == ANSWERED
+    assert "not replaced" in manage("waits", "answer-file", wait, "--save-to", to, *AS).err
+    other = things.named["wait"]["id"]
+    problem(doors.api("GET", f"/waits/{other}/answer/file/"), 404, "NOT_FOUND")

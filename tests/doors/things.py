@@ -16,13 +16,15 @@ from accounts.models import Endpoint, Notice, SavedView
 from accounts.selectors import actor_named
 from accounts.services import view_save
 from approvals.models import Assignment, Decision, Delegation, Grant, PolicyActivation, PolicyVersion, Vote, Wait
-from approvals.services import GrantGiven, PolicySaved, policy_save
+from approvals.services import FileGiven, GrantGiven, PolicySaved, QuestionAnswered, Seen, policy_save, question_answer
 from checkpoints.models import Checkpoint, Commitment, Intent, Obligation
 from receipts.models import Contradiction, Reconciliation, ReportVersion, ToolCall
 from runs.models import ControlRequest, Run, ScopeControl, Wakeup
 from runs.selectors import set_digest
 from runs.services import workspace_open
 from runs.states import BulkAct, ScopeKind
+from runtime.loop import drive
+from runtime.registry import agents
 from runtime.services import (
     Attached,
     BulkAccepted,
@@ -30,18 +32,23 @@ from runtime.services import (
     EndpointRequest,
     GrantRequest,
     ScopeState,
+    Started,
+    StartRequest,
     Upload,
     bulk_accept,
     call_attach,
     endpoint_add,
     endpoint_drop,
     named_scope,
+    run_start,
     scope_end,
     scope_stop,
     tool_grant,
 )
+from tests.agents import AGENTS
 from tests.doors.routes import MISSING, ROUTES
 from tests.doors.world import OPERATOR, Doors, person
+from tests.scripted import SCRIPT, calls, done
 
 # What an act could change, in one statement: a walk asks for it thousands of times.
 ROWS: dict[type[Model], str] = {
@@ -62,6 +69,9 @@ STATE = "SELECT " + ", ".join(
     [f"(SELECT json_agg(json_build_array({of}) ORDER BY id) FROM {m._meta.db_table})" for m, of in ROWS.items()]
     + [f"(SELECT count(*) FROM {model._meta.db_table})" for model in COUNTED]
 )
+
+
+ANSWERED = b"line,meaning\n1,cash\n"
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,27 @@ class Things:
         with connection.cursor() as cursor:
             cursor.execute(STATE)
             return cast("tuple[Any, ...]", cursor.fetchone())
+
+
+def answered_by_a_file() -> UUID:
+    """A question that a file was the answer to."""
+    with override_settings(AGENTS=AGENTS):
+        agents.cache_clear()
+        SCRIPT.tell(
+            calls(("ask_person", {"question": "Which lines?", "why": "Both are named.", "answer": "file"})), done()
+        )
+        started = run_start(actor=person(OPERATOR), wanted=StartRequest("told", {}))
+        assert isinstance(started, Started), started
+        drive(started.run_id)
+        wait = Wait.objects.get(run_id=started.run_id)
+        seen = Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
+        given = FileGiven("lines.csv", ANSWERED)
+        answered = question_answer(actor=person(OPERATOR), wait_id=wait.id, seen=seen, given=given)
+        assert isinstance(answered, QuestionAnswered), answered
+        drive(started.run_id)
+        SCRIPT.clear()
+    agents.cache_clear()
+    return wait.id
 
 
 def policy_of_the_tour() -> int:
@@ -163,6 +194,7 @@ def made_things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) 
     file = call_attach(actor=person(OPERATOR), call_id=unknown.id, file=Upload("seen.txt", b"one post"))
     assert isinstance(file, Attached), file
     workspace = workspace_open(tenant_id=doors.tenant.id, title="A long research")
+    answered = answered_by_a_file()
     policy, grant = policy_of_the_tour(), grant_of_the_tour()
     endpoint = told_no_more()
     bulk = bulk_of_the_tour(completed)
@@ -176,6 +208,7 @@ def made_things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) 
         "checkpoint": {"id": run, "revision": 1},
         "difference": {"id": run, "revision": 1, "other": 2},
         "wait": {"id": waiting.id},
+        "answered": {"id": answered},
         "call": {"id": unknown.id},
         "obligation": {"id": promise.id},
         "commitment": {"id": term.id},
@@ -211,6 +244,7 @@ def made_things(doors: Doors, waiting: Wait, unknown: ToolCall, completed: Run) 
         view.id,
         over.id,
         file.attachment_id,
+        answered,
     )
     yield Things(named, tuple(str(id) for id in ids))
     lifted = scope_end(actor=person(OPERATOR), control_id=stopped.control_id, reason="walked")

@@ -7,7 +7,7 @@ from uuid import UUID
 from accounts.errors import Refused
 from console.lists.calls import CALLS
 from console.management.lists import add_where, where
-from console.management.noun import Asked, Noun, Shown, Usage, clock, document, facts, table
+from console.management.noun import Asked, Noun, Shown, Usage, clock, document, facts, save_new, table
 from console.records import records_of
 from console.records.calls import CallRecord, call_rows, call_shown
 from receipts.selectors import access_attachment
@@ -93,7 +93,7 @@ class Command(Noun):
 
     def attachment(self, asked: Asked) -> Shown:
         row = access_attachment(actor=asked.actor, call_id=asked["id"], id=asked["attachment"])
-        _save(asked["save_to"], artifact_bytes(tenant_id=row.tenant_id, sha256=row.sha256))
+        save_new(asked["save_to"], artifact_bytes(tenant_id=row.tenant_id, sha256=row.sha256))
         said = {"id": str(row.id), "filename": row.filename, "size": row.size, "sha256": row.sha256}
         return Shown({**said, "saved_to": str(asked["save_to"])}, facts({**said, "saved to": asked["save_to"]}))
 
@@ -179,12 +179,3 @@ def _try(one: dict[str, Any]) -> str:
 def _verdict(one: dict[str, Any]) -> str:
     then = f", then {one['then']}" if one["then"] != FollowUp.NONE else ""
     return f"{one['verdict']}{then} by {one['by']}, {clock(one['at'])}: {one['evidence']}"
-
-
-def _save(file: Path, data: bytes) -> None:
-    try:
-        if file.is_file():
-            raise Usage(f"{file} is there already, and is not replaced.")
-        file.write_bytes(data)
-    except OSError as error:
-        raise Usage(f"{file} can't be written: {error.strerror}.") from error

@@ -9,7 +9,7 @@ from uuid import UUID
 from accounts.errors import Refused
 from accounts.services import actor_confirm
 from approvals.reports import measures_of
-from approvals.selectors import waits_whose
+from approvals.selectors import access_answer_file, waits_whose
 from approvals.services import (
     FILE_BYTES,
     Declined,
@@ -28,12 +28,12 @@ from approvals.services import (
 from approvals.states import DecisionVerdict, WaitStatus, Whose
 from console.lists.waits import WAITS
 from console.management.lists import add_where, where
-from console.management.noun import Asked, Noun, Shown, Usage, clock, document, facts, table
+from console.management.noun import Asked, Noun, Shown, Usage, clock, document, facts, save_new, table
 from console.records import records_of
 from console.records.calls import call_shown
 from console.records.measures import MeasuresRecord
 from console.records.waits import WaitRecord, batch_answer, wait_rows, wait_shown
-from runs.canonical import NotCanonical, parse
+from runs.canonical import NotCanonical, digest, parse
 from runtime.services import Written, call_amend, wait_decide, waits_decide
 
 HEADS = ("ID", "STATUS", "RUN", "REVISION", "STEP", "DECIDE BEFORE")
@@ -108,6 +108,9 @@ class Command(Noun):
         how.add_argument("--form", metavar="JSON", help="the fields of its form, as an object")
         how.add_argument("--file", type=Path, help="a file; at most 1 MiB")
         _add_binding(answering)
+        saving = self.verb("answer-file", self.answer_file, "Save the file that answered a question.")
+        saving.add_argument("id", type=UUID)
+        saving.add_argument("--save-to", type=Path, required=True, help="where; a file that is there is not replaced")
         declining = self.verb("decline", self.decline, "Do not answer a question, and say why.")
         declining.add_argument("id", type=UUID)
         _add_seen(declining)
@@ -123,6 +126,12 @@ class Command(Noun):
     def show(self, asked: Asked) -> Shown:
         record = wait_shown(asked.actor, asked["id"], looks=True)
         return Shown(record, _text(record))
+
+    def answer_file(self, asked: Asked) -> Shown:
+        given = access_answer_file(actor=asked.actor, wait_id=asked["id"])
+        save_new(asked["save_to"], given.data)
+        said = {"filename": given.filename, "size": len(given.data), "sha256": digest(given.data)}
+        return Shown({**said, "saved_to": str(asked["save_to"])}, facts({**said, "saved to": asked["save_to"]}))
 
     def amend(self, asked: Asked) -> Shown | Refused:
         seen = Seen(asked["revision"], asked["digest"], asked["args_digest"])

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
@@ -13,7 +14,7 @@ from accounts.states import Actor
 from approvals.errors import InvalidAnswer
 from approvals.models import Wait
 from approvals.questions import Question, question_of
-from approvals.selectors import access_wait
+from approvals.selectors import access_answer_file, access_wait
 from approvals.services import (
     FILE_BYTES,
     Declined,
@@ -27,11 +28,12 @@ from approvals.services import (
     wait_looked,
 )
 from approvals.states import AnswerKind, DecisionVerdict
+from console.api.view import file_response
 from console.pages.decision.state import WaitState, wait_url, what_moved
 from console.pages.notice import Notice, refusal_notice
 from console.pages.question.form import Shown, sent_fields, shown_fields
 from console.pages.question.say import closed_notice, said_of, what_happens
-from console.pages.room import panel_asked, respond
+from console.pages.room import page, panel_asked, respond
 from console.pages.stored import stored_arguments
 from console.pages.tool_facts import has_own_form
 from console.templatetags.signalbox import short_id
@@ -48,6 +50,13 @@ class Typed:
     verdict: str = ""
     text: str = ""
     reason: str = ""
+
+
+@page
+def answer_file(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
+    """GET /waits/<id>/answer/: the file that answered a question, to be saved."""
+    given = access_answer_file(actor=actor, wait_id=id)
+    return file_response(given.filename, given.data)
 
 
 def question_page(request: HttpRequest, actor: Actor, wait: Wait) -> HttpResponseBase:

@@ -11,7 +11,7 @@ from tests.pages.looks.furnish import House
 
 ANN, NOBODY, NEWCOMER = "ann.moreau", "", "n.ewcomer"
 # Pages that are no page of their own: what they answer with is a part of another one, a file, or a redirect.
-FILES = {"call-attachment", "report-download", "report-md", "report-html", "report-pdf"}
+FILES = {"call-attachment", "wait-answer-file", "report-download", "report-md", "report-html", "report-pdf"}
 PARTS = {"overview-parts", "audit-verified", "inbox-count", "sign-out", "wait-look"} | FILES
 
 
