@@ -54,6 +54,7 @@ def pinned(spec: AgentSpec) -> dict[str, Any]:
         "model": model_name(spec),
         "gateway": str(described["gateway"]),
         "manifest": described,
+        "tool_texts": {tool.key: tool.description for tool in spec.tools},
         "recovery_policy": spec.recovery_policy,
         "max_takeovers": spec.max_takeovers,
         "caps": spec.caps,

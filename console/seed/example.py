@@ -70,7 +70,9 @@ class Example:
         other = pinned(agents()[OTHER_AGENT].spec)
         agent = agent_open(tenant_id=tenant, key=OTHER_AGENT)
         version = version_store(
-            agent=agent, version=other["agent_version"], **{key: other[key] for key in ("model", "gateway", "manifest")}
+            agent=agent,
+            version=other["agent_version"],
+            **{key: other[key] for key in ("model", "gateway", "manifest", "tool_texts")},
         )
         return {
             "tenant": tenant,

@@ -34,6 +34,8 @@ class AgentVersion(models.Model):
     model = models.CharField(max_length=100)
     gateway = models.CharField(max_length=32)
     manifest = models.JSONField()
+    # What each tool says that it does, by its key, for whoever compares two versions. No part of what a run is pinned to.
+    tool_texts = models.JSONField(default=dict, db_default={})
     manifest_digest = models.CharField(max_length=64)
 
     class Meta:

@@ -1,7 +1,7 @@
 """Admission: a run with everything that it is made from, in the caller's transaction."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -38,6 +38,7 @@ class NewRun:
     inputs: Mapping[str, tuple[str, bytes]]
     descent: "Descent | None" = None
     id: UUID | None = None
+    tool_texts: Mapping[str, str] = field(default_factory=dict)
     workspace_id: UUID | None = None
 
 
@@ -122,7 +123,12 @@ def _pinned(new: NewRun) -> tuple[UUID, UUID, UUID | None]:
     if agent_id is None or version_id is None:
         agent = agent_open(tenant_id=new.tenant_id, key=new.agent_key)
         version = version_store(
-            agent=agent, version=new.agent_version, model=new.model, gateway=new.gateway, manifest=new.manifest
+            agent=agent,
+            version=new.agent_version,
+            model=new.model,
+            gateway=new.gateway,
+            manifest=new.manifest,
+            tool_texts=new.tool_texts,
         )
         agent_id, version_id = agent.id, version.id
     return agent_id, version_id, thread_id
@@ -159,12 +165,26 @@ def _inputs(new: NewRun) -> dict[str, Any]:
     }
 
 
-def version_store(*, agent: Agent, version: str, model: str, gateway: str, manifest: Mapping[str, Any]) -> AgentVersion:
-    """The stored version of an agent with exactly this manifest; stored now if it is new."""
+def version_store(
+    *,
+    agent: Agent,
+    version: str,
+    model: str,
+    gateway: str,
+    manifest: Mapping[str, Any],
+    tool_texts: Mapping[str, str],
+) -> AgentVersion:
+    """The stored version of an agent with exactly this manifest; stored now, with what its tools say of themselves, if it is new."""
     row, _ = AgentVersion.objects.get_or_create(
         agent=agent,
         manifest_digest=digest(canonical(manifest)),
-        defaults={"version": version, "model": model, "gateway": gateway, "manifest": manifest},
+        defaults={
+            "version": version,
+            "model": model,
+            "gateway": gateway,
+            "manifest": manifest,
+            "tool_texts": tool_texts,
+        },
     )
     return row
 

@@ -123,7 +123,7 @@ def _repin(actor: Actor, run: Any, reason: str) -> Upgraded | Refused:
     superseded = waits_supersede(run=run, cause=WakeupCause.SUPERSEDED, why=_WHY[Trigger.REPIN])
     names = {"version": pins["agent_version"], "model": pins["model"], "gateway": pins["gateway"]}
     before = run.agent_version
-    run_pin(run, version_store(agent=before.agent, manifest=pins["manifest"], **names))
+    run_pin(run, version_store(agent=before.agent, manifest=pins["manifest"], tool_texts=pins["tool_texts"], **names))
     notice = f"A person pinned this run to version {agent.spec.version} of its agent. Reason: {reason}"
     snapshot = position.snapshot.model_copy(
         update={

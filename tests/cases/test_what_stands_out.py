@@ -12,8 +12,8 @@ from tests.pages.driven import words
 pytestmark = pytest.mark.process
 NUMBERS = {case.title: number for number, case in CASES.items()}
 DOLLARS, SORREL, SALARY, TALLOW = "Dollars for January", "Sorrel Media, SM-1", "Salary list", "Tallow & Birch, TB-0907"
-STUDENT, HAULAGE = "Access for the student", "Haulage, August"
-CASES_WANTED = {NUMBERS[title] for title in (DOLLARS, SORREL, SALARY, TALLOW, STUDENT, HAULAGE)}
+STUDENT, HAULAGE, EXPORTS = "Access for the student", "Haulage, August", "Old exports, week 47"
+CASES_WANTED = {NUMBERS[title] for title in (DOLLARS, SORREL, SALARY, TALLOW, STUDENT, HAULAGE, EXPORTS)}
 
 
 def page(house: House, title: str) -> str:
@@ -77,3 +77,19 @@ def test_what_changed_in_the_facts_since_the_last_ask_comes_first(prepared: Hous
     again = words(said.partition("<h2>Asked again</h2>")[2].partition("</section>")[0])
     assert "It says something else now: rate: 1.0820 → 1.1975" in again
     assert "let go of: nothing rests on it any more" in words(said)
+
+
+def test_what_a_tool_said_of_itself_when_it_was_approved_stands_beside_what_it_says_now(prepared: House) -> None:
+    said = page(prepared, EXPORTS)
+    part = said.partition('id="redefined"')[2].partition("</section>")[0]
+    then, now = part.index("<del>"), part.index("<ins>")
+    assert then < now and said.index('id="redefined"') < said.index("<h2>The call</h2>")
+    assert "with everything below its folder" in words(part[now:])
+    assert "Then: version 1, NON_IDEMPOTENT. Now: version 2, NON_IDEMPOTENT." in words(part)
+    assert 'id="redefined"' not in page(prepared, HAULAGE)
+
+
+def test_what_a_tool_said_before_its_words_were_stored_is_named_as_not_stored(prepared: House) -> None:
+    sql_past_triggers("UPDATE runs_agentversion SET tool_texts = '{}'")
+    part = page(prepared, EXPORTS).partition('id="redefined"')[2].partition("</section>")[0]
+    assert "Now: Delete a file for good" in words(part) and "What it said then was not stored." in words(part)

@@ -48,7 +48,10 @@ def asked_before(wait: Wait) -> QuerySet[Wait]:
         opened_at__lt=wait.opened_at,
         decision__actor__startswith="person:",
     ).exclude(id=wait.id)
-    return asked.select_related("tool_call__run", "decision").order_by("-opened_at")[:CALLS]
+    found = asked.select_related("tool_call__run__agent_version", "decision").defer(
+        "tool_call__run__agent_version__manifest"
+    )
+    return found.order_by("-opened_at")[:CALLS]
 
 
 def earlier_of(asked: Sequence[Wait], masks: Masks) -> list[Earlier]:

@@ -38,6 +38,7 @@ from console.pages.decision.goal import goal_points
 from console.pages.decision.happening import came_of_it, what_happens
 from console.pages.decision.lapsing import held_facts, lapsed_point, relied_on
 from console.pages.decision.points import Point, points_of
+from console.pages.decision.redefined import redefined
 from console.pages.decision.reread import readings_of, reread_points
 from console.pages.decision.state import Moved, WaitState, asks, closed_notice, more_answers, wait_url, what_moved
 from console.pages.notice import Notice, refusal_notice
@@ -246,13 +247,15 @@ def _evidence_context(state: WaitState, arguments: Stored | None, typed: Typed) 
     compared = compared_with(shown, held)
     words = model_words(wait.run, ground, masks)
     readings = readings_of(state.lapsed, held)
+    earlier = earlier_of(ground.asked, masks)
+    tool = tool_facts(call, agent_key=agent)
     found = (
         reread_points(readings),
         lapsed_point(held, relied_on(call, arguments, facts, agent_key=agent)),
         compared_points(compared),
         goal_points(state.since.intents[-1].goal, _terms(ground), shown),
         claim_points(words[1] if words else "", shown, by_person=bool(call.author)),
-        _points(wait, arguments, shown, earlier_of(ground.asked, masks), as_read(compared)),
+        _points(wait, arguments, shown, earlier, as_read(compared)),
     )
     return {
         "arguments": arguments,
@@ -262,7 +265,8 @@ def _evidence_context(state: WaitState, arguments: Stored | None, typed: Typed) 
         "readings": readings,
         "odd": _odd_rows(arguments, typed),
         "typed": typed,
-        "tool": tool_facts(call, agent_key=agent),
+        "tool": tool,
+        "redefined": redefined(call, earlier, tool.says) if state.open else None,
         "like": last_like(wait, ground, masks) if arguments else None,
         "words": words,
         "intent": state.since.intents[-1],
