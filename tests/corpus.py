@@ -38,3 +38,82 @@ KEPT = {
 }
 # No store takes these: each has to be refused by name.
 IMPOSSIBLE = {"nul": "a\x00b", "surrogate": "a\ud800b"}
+
+# Ways in which markup runs something, one of each tag with each event, address and disguise.
+_TAGS = (
+    "img src=x",
+    "svg",
+    "body",
+    "iframe",
+    "video src=x",
+    "audio src=x",
+    "input autofocus",
+    "details open",
+    "marquee",
+    "object",
+    "a",
+    "div",
+)
+_EVENTS = (
+    "onerror",
+    "onload",
+    "onfocus",
+    "onclick",
+    "ontoggle",
+    "onstart",
+    "onanimationstart",
+    "onpointerenter",
+    "onmouseover",
+)
+_ADDRESSES = (
+    "javascript:alert(1)",
+    "JaVaScRiPt:alert(1)",
+    " javascript:alert(1)",
+    "java\tscript:alert(1)",
+    "javascript&colon;alert(1)",
+    "&#106;avascript:alert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "vbscript:alert(1)",
+    "//elsewhere.example/alert(1)",
+    "blob:alert(1)",
+)
+_LEADING = (
+    "<a href={}>x</a>",
+    "<iframe src={}>",
+    "<form action={}><button>x",
+    "<base href={}>",
+    "<embed src={}>",
+    "<meta http-equiv=refresh content=0;url={}>",
+    "<link rel=stylesheet href={}>",
+    "<object data={}>",
+    "<button formaction={}>x",
+    "<svg><a href={}><text>x</text></a>",
+    "[x]({})",
+    "![x]({})",
+    "<{}>",
+    "[x]: {}\n\n[x]",
+)
+_BREAKING = (
+    "{}",
+    '"{}',
+    "'{}",
+    "-->{}",
+    "</textarea>{}",
+    "</title>{}",
+    "</script>{}",
+    "</style>{}",
+    "]]>{}",
+    "`{}`",
+    "\\{}",
+)
+PAYLOADS = [
+    *(f"<{tag} {event}=alert(1)>" for tag in _TAGS for event in _EVENTS),
+    *(f"<{tag}/{event}=alert`1`//" for tag in _TAGS for event in _EVENTS),
+    *(form.format(address) for form in _LEADING for address in _ADDRESSES),
+    *(form.format(address) for form in _LEADING for address in (f'"{one}"' for one in _ADDRESSES[:4])),
+    *(way.format(f"<{tag} {_EVENTS[0]}=alert(1)>") for way in _BREAKING for tag in _TAGS[:4]),
+    *(f"<img src=x on{letter}error=alert(1) {event}=alert(1)>" for letter in "\t\x0c/" for event in _EVENTS),
+    *(way.format("<script>alert(1)</script>") for way in _BREAKING),
+    *(way.format("<svg><script>alert&#40;1)</script></svg>") for way in _BREAKING),
+    *(way.format("{{constructor.constructor('alert(1)')()}}") for way in _BREAKING),
+]
