@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import QueryDict
 
 from console.lists.listing import Listing
-from console.management.noun import Asked, Usage
+from console.management.noun import Asked, Usage, shown
 
 
 def add_where(parser: ArgumentParser, listing: Listing) -> None:
@@ -29,5 +29,7 @@ def where(listing: Listing, asked: Asked, plain: Mapping[str, Any] | None = None
         query.appendlist(name, value)
     wanted = listing.asked(asked.actor, query)
     if wanted.errors:
-        raise Usage(" ".join(f"{name}: {said}" for name, said in wanted.errors.items()))
+        raise Usage(
+            " ".join(f"--where {shown(name)[:200]}: {shown(said)[:400]}" for name, said in wanted.errors.items())
+        )
     return wanted.rows()

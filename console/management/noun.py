@@ -24,6 +24,7 @@ from accounts.models import Membership
 from accounts.selectors import actor_named
 from accounts.states import Actor
 from console.pages.text import plain
+from runs.canonical import NotCanonical, check
 
 LISTED_ROWS = 200
 IN_PART = 3  # how a command ends where at least one of several things was refused
@@ -141,7 +142,7 @@ class Noun(BaseCommand):
 
     def does(self, parser: ArgumentParser, act: Verb) -> None:
         """Have a parser lead to an act, with the options that all of them have."""
-        parser.set_defaults(act=act)
+        parser.set_defaults(act=act, takes=parser)
         parser.add_argument("--json", action="store_true", dest="as_json", help="one JSON document on stdout")
         if self.by_person:
             parser.add_argument(
@@ -163,9 +164,10 @@ class Noun(BaseCommand):
             self.stderr.write(f"There are more than {limit}. --limit shows more of them.")
         return found[:limit]
 
-    def handle(self, *args: Any, act: Verb, as_json: bool, **options: Any) -> None:
+    def handle(self, *args: Any, act: Verb, takes: ArgumentParser, as_json: bool, **options: Any) -> None:
         asked = Asked(options)
         try:
+            _check_texts(takes, options)
             answer = act(asked)
         except Usage as error:
             self.stderr.write(str(error))
@@ -195,6 +197,16 @@ class Noun(BaseCommand):
     def _named(self, options: Mapping[str, Any]) -> str:
         named = [str(options[name]) for name in ("id", "run", "revision", "version") if options.get(name) is not None]
         return " ".join([self.noun, *named])
+
+
+def _check_texts(parser: ArgumentParser, options: Mapping[str, Any]) -> None:
+    """Raise Usage for a text that no store takes, naming its argument: a terminal hands on bytes that are no UTF-8 as surrogates."""
+    for one in parser._actions:  # noqa: SLF001 - argparse says nowhere else what a parser takes
+        given, name = options.get(one.dest), one.option_strings[0] if one.option_strings else one.dest
+        try:
+            check([str(text) for text in given] if isinstance(given, list) else str(given), name)
+        except NotCanonical as error:
+            raise Usage(f"{error}. Nothing was done.") from error
 
 
 def _positive(text: str) -> int:
