@@ -77,14 +77,14 @@ def batch_page(request: HttpRequest, actor: Actor) -> HttpResponseBase:
             refused = outcome
         else:
             answers = {answered.wait_id: answered for answered in outcome}
-            waits = _picked(actor, [str(wait.id) for wait in waits])
+            waits = _picked(actor, [*(str(wait.id) for wait in waits), *asked.getlist("beside")])
     shown = _shown(waits, answers)
     if looks(request):
         for one in shown:
             if one.arguments is not None and not one.arguments.masked and can_decide(one.wait.status):
                 wait_looked(actor=actor, wait_id=one.wait.id)
     context = _context(actor, shown, refused, answers) | {
-        "reason": asked.get("reason", ""),
+        "reason": "" if answers else asked.get("reason", ""),
         "verdict": asked.get("verdict"),
     }
     return respond(request, actor, "pages/inbox/batch.html", context, status=refused.status if refused else 200)
@@ -141,20 +141,31 @@ def _shown(waits: Sequence[Wait], answers: Mapping[UUID, Answered]) -> list[Pick
 def _context(
     actor: Actor, shown: Sequence[Picked], refused: Refused | None, answers: Mapping[UUID, Answered]
 ) -> dict[str, Any]:
-    alone = [one for one in shown if one.alone]
     may = actor.may(Permission.DECIDE)
     off = "" if may else "Deciding needs the role approver, which you do not have in this tenant."
     open_ones = [one for one in shown if can_decide(one.wait.status)]
+    together = [one for one in open_ones if not one.alone]
     off = off or ("" if open_ones else "None of them is open.")
-    together = f"{len(alone)} of {len(shown)} can’t be approved with others; each says why." if alone else ""
     return {
         "shown": shown,
         "open": open_ones,
+        "together": together,
+        "apart": _apart(open_ones),
         "refused": refused,
         "answered": bool(answers),
         "decided": sum(not one.refused for one in shown if one.answered),
+        "left": [one for one in open_ones if one.refused or not one.answered],
         "refused_count": sum(one.refused is not None for one in shown),
         "off": off,
-        "approve_off": off or together,
+        "approve_off": off or ("" if together else "Each of them has to be gone through by itself."),
         "grave": [one for one in shown if one.wait.risk == Risk.HIGH],
     }
+
+
+def _apart(shown: Sequence[Picked]) -> list[tuple[str, list[Picked]]]:
+    """Those that can't be approved with others, by why."""
+    by_reason: dict[str, list[Picked]] = {}
+    for one in shown:
+        if one.alone:
+            by_reason.setdefault(one.alone, []).append(one)
+    return list(by_reason.items())

@@ -1,5 +1,6 @@
 """What needs a person, as ranked items: contradictions, calls of unknown outcome, open waits, held runs."""
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -97,6 +98,11 @@ class Item:
     risk: str = ""
     said_by: str = ""
     """Who has said of an unknown call that the run goes on without it; `since` is when."""
+    run_id: UUID | None = None
+    of_run: int = 1
+    """How many of the items that are shown belong to its run."""
+    together: bool = False
+    """Whether the policy lets it be approved with others."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +232,15 @@ def inbox_groups(actor: Actor, now: datetime, kind: str, whose: Whose, masks: Ma
         Group(_rest(later, first=not (flags or unknown or grave or soon or held)), "time left, then closed", later),
         Group("Gone on without knowing", "a person said so; nothing waits, and none is counted", gone_on),
     ]
-    return [group for group in groups if group.items]
+    return _with_siblings([group for group in groups if group.items])
+
+
+def _with_siblings(groups: list[Group]) -> list[Group]:
+    """The same, where each item knows how many of them belong to its run: they stand apart, since they differ in rank."""
+    of_run = Counter(item.run_id for group in groups for item in group.items)
+    return [
+        replace(group, items=[replace(item, of_run=of_run[item.run_id]) for item in group.items]) for group in groups
+    ]
 
 
 def _rest(items: list[Item], *, first: bool) -> str:
@@ -251,6 +265,7 @@ def _unknown_item(call: ToolCall, title: str) -> Item:
         id=call.id,
         title=title,
         run_title=call.run.title,
+        run_id=call.run_id,
         about=f"{said}{call.effect_class} · {tries} · its run is {call.run.status}",
         lamp=sign.lamp,
         icon=sign.icon,
@@ -273,6 +288,7 @@ def _flag_item(flag: Contradiction, title: str) -> Item:
         id=flag.id,
         title=title,
         run_title=call.run.title,
+        run_id=call.run_id,
         about=f"accepted: {words.VERDICT[flag.accepted]}; {words.SOURCE[flag.source]} says: {words.VERDICT[flag.says]}{waits}",
         lamp=sign.lamp,
         icon="flag",
@@ -293,6 +309,8 @@ def _wait_item(wait: Wait, title: str) -> Item:
         id=wait.id,
         title=title,
         run_title=wait.run.title,
+        run_id=wait.run_id,
+        together=wait.batchable,
         about=_asked(wait),
         lamp=sign.lamp,
         icon="ask" if asks else sign.icon,
@@ -324,6 +342,7 @@ def _held_item(run: Run) -> Item:
         id=run.id,
         title=said.title,
         run_title=run.title,
+        run_id=run.id,
         about=said.found or f"{said.helps}.",
         lamp=sign.lamp,
         icon=sign.icon,
