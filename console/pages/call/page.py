@@ -5,9 +5,10 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
+from django.urls import reverse
 
 from accounts.errors import Invalid, Refused
 from accounts.states import Actor
@@ -70,13 +71,28 @@ def call_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         refused = outcome
         call = access_call(actor=actor, id=id)
     facts = CallFacts(call, actor)
+    if asks_for_decision(request) and facts.open_wait is not None:
+        return _led_to(request, reverse("wait", args=[facts.open_wait.id]))
     context = {
         **_context(facts),
         "typed": typed,
+        "led": asks_for_decision(request) and not facts.attempts and not facts.ended,
         "refused": refusal_notice(refused, form="#verdict") if refused else None,
     }
     facts.masks.tell()
     return respond(request, actor, "pages/call/page.html", context, PANELS, refused.status if refused else 200)
+
+
+def asks_for_decision(request: HttpRequest) -> bool:
+    """Whether somebody who has just written a call anew waits here for its decision to be opened."""
+    return request.method == "GET" and request.GET.get("then") == "decision"
+
+
+def _led_to(request: HttpRequest, url: str) -> HttpResponseBase:
+    """Go on to another page: also from a panel that asked for itself, which takes the whole page with it."""
+    if request.headers.get("HX-Request") == "true":
+        return HttpResponse(headers={"HX-Redirect": url})
+    return redirect(url)
 
 
 @page
