@@ -14,7 +14,7 @@ from tests.pages.looks.test_every_page import opened
 pytestmark = [pytest.mark.browser, pytest.mark.process]
 
 A_FEW, EVERY = "a few pages", "every page"
-FEW = ("wait-open", "inbox", "run-goal")
+FEW = ("wait-open", "inbox", "run-goal", "delegations")
 walked = pytest.mark.parametrize("which", [A_FEW, pytest.param(EVERY, marks=pytest.mark.matrix)])
 
 # Everything with the hand on it that no key reaches. Signs on the axis and nodes of a tree are reached by arrows instead, and the
@@ -30,7 +30,8 @@ UNREACHED = """() => [...document.querySelectorAll("body *")].filter((one) => on
 })"""
 # The stops of a page in its order; of a group of radios one.
 STOPS = """() => {
-    const stops = [...document.querySelectorAll("body *")].filter((one) => one.tabIndex >= 0 && one.checkVisibility() && !one.disabled);
+    const stops = [...document.querySelectorAll("body *")].filter((one) => one.tabIndex >= 0 && one.checkVisibility()
+        && !one.matches(":disabled, a:not([href])"));
     const groups = new Set();
     window.stops = stops.filter((one) => {
         if (one.type !== "radio") return true;

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.pages.looks.conftest import Furnished, Signed
-from tests.pages.looks.places import Place
+from tests.pages.looks.places import ANN, Place
 from tests.pages.looks.test_every_page import EVERY, opened
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
@@ -148,3 +148,34 @@ def test_a_screen_reader_finds_its_way_on_every_page(
     places = furnished.places if which == EVERY else some(furnished)
     wrong = {place.name: found for place, page in opened(places, site, signed) if (found := faults(page))}
     assert not wrong, "\n".join(f"{place}: {what}" for place, what in wrong.items())
+
+
+def test_a_state_that_has_changed_is_said_aloud(furnished: Furnished, site: str, signed: Signed) -> None:
+    page = signed(ANN).new_page()
+    page.goto(f"{site}runs/{furnished.house.runs['waiting']}/")
+    said = page.locator("[data-said]")
+    expect(said).to_have_text("")
+    page.evaluate("""() => {
+        document.querySelector("main .head .chip").textContent = "COMPLETED";
+        document.dispatchEvent(new CustomEvent("htmx:afterSettle"));
+    }""")
+    expect(said).to_contain_text("Now: COMPLETED")
+    assert [node.role for node in tree(page)].count("status") >= 1
+
+
+# What the signs of the axis lead to, and what the rest of the page does.
+SIGNS = """() => {
+    const links = [...document.querySelectorAll("main a[href*='at=']")];
+    const led = (inside) => links.filter((one) => Boolean(one.closest("[data-axis]")) === inside)
+        .map((one) => new URL(one.getAttribute("href"), location.href).searchParams.get("at")).filter(Boolean);
+    return [led(true), led(false)];
+}"""
+
+
+def test_each_event_of_the_axis_is_read_out_in_the_list_below_it(
+    furnished: Furnished, site: str, signed: Signed
+) -> None:
+    page = signed(ANN).new_page()
+    page.goto(f"{site}runs/{furnished.house.runs['published']}/?fold=0")
+    drawn, listed = page.evaluate(SIGNS)
+    assert drawn and set(drawn) <= set(listed)
