@@ -29,7 +29,7 @@ from approvals.services import (
 )
 from approvals.states import AnswerKind, DecisionVerdict
 from console.api.view import file_response
-from console.pages.decision.state import WaitState, wait_url, what_moved
+from console.pages.decision.state import WaitState, asks, more_answers, wait_url, what_moved
 from console.pages.notice import Notice, refusal_notice
 from console.pages.question.form import Shown, sent_fields, shown_fields
 from console.pages.question.say import closed_notice, said_of, what_happens
@@ -135,6 +135,8 @@ def _context(request: HttpRequest, state: WaitState, asked: Question | None, ref
         "refused": refused,
         "notice": _refused_notice(state, refused, fields) if refused else closed_notice(state),
         "moved": _moved(state, refused),
+        "more": more_answers(len(state.waiting)),
+        "others": [(one, asks(one, after=wait)) for one in state.waiting],
         "happened": what_happens(state),
         "said": said_of(state),
         "off": _off(state, asked, refused),
