@@ -25,7 +25,7 @@ from runs.selectors import runs_visible
 from runs.states import HoldReason, RunStatus
 from runtime.masking import Masks
 
-KIND_LIMIT = 60  # shown of each kind, and of waits twice: those of high risk by themselves; the counts stay true
+KIND_LIMIT = 40  # shown of each kind, and of waits twice: those of high risk by themselves; the counts stay true
 ONE_KIND_LIMIT = 100  # where only one kind is asked for
 SOON = timedelta(minutes=30)
 
