@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import shutil
-import socket
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 
 from bench.server import Server, running_server
 from bench.tables import line, title
+from bench.web import Web, running_web
 
 TARGET_MS, SCREEN_MS = 100.0, 1_000.0
 EVENTS, APART_SECONDS, IDLE_SECONDS, CHANGES = 50, 0.25, 10.0, 40
@@ -32,8 +32,7 @@ class House:
     """A web server with one tenant, one person and one run. `cookie` is the person's session."""
 
     server: Server
-    url: str
-    web: int
+    web: Web
     cookie: str
     tenant: Any
     run: Any
@@ -42,10 +41,9 @@ class House:
         """What the web server has asked of the database so far, its own session checks included."""
         return self.server.counts("viewers").statements
 
-    def cpu_ms(self) -> float:
-        """Processor time of the web process so far, in milliseconds."""
-        fields = Path(f"/proc/{self.web}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+    @property
+    def url(self) -> str:
+        return self.web.url
 
 
 @contextmanager
@@ -67,30 +65,9 @@ def house() -> Iterator[House]:
         from django.core.management import call_command
 
         call_command("migrate", interactive=False, verbosity=0)
-        with _web(server.folder) as (address, pid):
+        with running_web(server.folder) as web:
             tenant, run, cookie = _furnish()
-            yield House(server, address, pid, cookie, tenant, run)
-
-
-@contextmanager
-def _web(folder: Path) -> Iterator[tuple[str, int]]:
-    from console.local import programs
-    from console.local.children import Child
-    from console.local.readiness import page_answers
-
-    with socket.create_server(("127.0.0.1", 0), backlog=2_000) as listener:
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        web = Child(programs.web(listener.fileno(), os.environ), folder / "web.log")
-        web.start()
-    try:
-        while not page_answers(f"{address}healthz"):
-            if web.has_ended():
-                raise RuntimeError(f"the web server ended:\n{web.last_lines()}")
-            time.sleep(0.1)
-        yield address, web.pid
-    finally:
-        web.send(web.program.stop_signal)
-        web.collect()
+            yield House(server, web, cookie, tenant, run)
 
 
 def _furnish() -> tuple[Any, Any, str]:
@@ -174,7 +151,7 @@ async def _silence(tabs: Sequence[Any]) -> None:
 
 async def _fan_out(home: House, tabs: Sequence[Any]) -> None:
     lasts, firsts = [], []
-    before, worked, began = home.statements(), home.cpu_ms(), time.monotonic()
+    before, worked, began = home.statements(), home.web.cpu_ms, time.monotonic()
     for number in range(EVENTS):
         heard = [asyncio.create_task(tab.recv()) for tab in tabs]
         committed = await asyncio.to_thread(change, home.run, number)
@@ -183,7 +160,7 @@ async def _fan_out(home: House, tabs: Sequence[Any]) -> None:
         await asyncio.wait(heard)
         lasts.append((time.time() - committed) * 1000)
         await asyncio.sleep(APART_SECONDS)
-    spent, cpu, seconds = home.statements() - before, home.cpu_ms() - worked, time.monotonic() - began
+    spent, cpu, seconds = home.statements() - before, home.web.cpu_ms - worked, time.monotonic() - began
     line(f"{len(tabs)} viewers, first", _times(firsts))
     line(f"{len(tabs)} viewers, last", _times(lasts), f"target p95 {TARGET_MS:.0f} ms")
     line("", f"{cpu / EVENTS:.1f} ms CPU an event", f"{spent} statements here and there in {seconds:.0f} s")
@@ -191,7 +168,7 @@ async def _fan_out(home: House, tabs: Sequence[Any]) -> None:
 
 async def _idle(home: House, tabs: Sequence[Any]) -> None:
     """Tabs in view that hear nothing: each probes as line.js does."""
-    before, worked, began = home.statements(), home.cpu_ms(), time.monotonic()
+    before, worked, began = home.statements(), home.web.cpu_ms, time.monotonic()
 
     async def look(tab: Any) -> None:
         while time.monotonic() - began < IDLE_SECONDS:
@@ -201,7 +178,7 @@ async def _idle(home: House, tabs: Sequence[Any]) -> None:
 
     await asyncio.gather(*(look(tab) for tab in tabs))
     seconds = time.monotonic() - began
-    asked, busy = (home.statements() - before) / seconds, (home.cpu_ms() - worked) / seconds / 10
+    asked, busy = (home.statements() - before) / seconds, (home.web.cpu_ms - worked) / seconds / 10
     line(f"{len(tabs)} idle in view", f"{asked:.1f} statements a second", f"{busy:.1f} % of a core")
 
 
