@@ -17,7 +17,7 @@ from console.pages.text import exact
 from console.templatetags.signalbox import seconds
 from receipts.models import ToolCall
 from receipts.selectors import observed_before_half_life
-from runtime.contracts import PriorResult
+from runtime.contracts import ArgumentsRefused, PriorResult
 from runtime.registry import agents, tool_of
 from runtime.tools.registry import definition_hash
 
@@ -63,6 +63,8 @@ def relied_on(call: ToolCall, arguments: Stored | None, facts: Facts, *, agent_k
         return None
     try:
         return set(tool.rests_on(tool.arguments.model_validate_json(arguments.plain), results))
+    except ArgumentsRefused:  # it would be refused as it stands, so it rests on nothing that can be told
+        return None
     except Exception:  # the owner's code, on whatever is stored: a page is shown all the same
         logger.exception("%s does not say what call %s rests on", call.tool, call.id)
         return None
