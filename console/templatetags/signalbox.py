@@ -1,7 +1,7 @@
-"""Template tags of the console: signs, ids, digests, times and untrusted text. /design/ shows each of them."""
+"""Template tags of the console: signs, moments, ids and untrusted text. /design/ shows each of them."""
 
 import re
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -10,7 +10,6 @@ from django import template
 from django.template import Context
 from django.templatetags.static import static
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -24,10 +23,13 @@ from console.pages.inbox.filter import came_from
 from console.pages.inbox.items import inbox_counts
 from console.pages.markdown import report_html
 from console.pages.stored import brief_of
+from console.templatetags import moments
 from runs.models import Run
 from runtime.sentences import path_of
 
 register = template.Library()
+register.tags |= moments.register.tags
+register.filters |= moments.register.filters
 _UNNAMED = re.compile(r"run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -289,84 +291,7 @@ def is_person(label: str) -> bool:
 @register.filter
 def thread_name(key: str) -> SafeString:
     """What a thread is called; the tail of its id when nobody named it."""
-    return short_id(key) if _UNNAMED.fullmatch(key) else text.exact(key, one_line=True)
-
-
-# ── ids, digests, times ──────────────────────────────────────────────────────
-
-
-@register.filter
-def short_id(value: object) -> SafeString:
-    """The tail of an id, which is what differs; the whole id on hover."""
-    return format_html('<span class="id" title="{}">…<b>{}</b></span>', value, str(value)[-6:])
-
-
-@register.filter
-def full_id(value: object) -> SafeString:
-    """A whole id with its tail strong."""
-    return format_html('<span class="id">{}<b>{}</b></span>', str(value)[:-6], str(value)[-6:])
-
-
-@register.filter
-def digest(value: str, length: int = 8) -> SafeString:
-    """The head of a SHA-256 in hex; all of it on hover."""
-    shown = '<span class="digest" title="sha256 {}"><b>{}</b>…</span>'
-    return format_html(shown, value, value[:length])
-
-
-@register.filter
-def full_digest(value: str) -> SafeString:
-    """A whole SHA-256 in hex with its head strong."""
-    return format_html('<span class="digest"><b>{}</b>{}</span>', value[:8], value[8:])
-
-
-@register.filter
-def when(at: datetime | None) -> SafeString | str:
-    """A moment as time of day; the browser rewrites it into the viewer's zone. Empty for None."""
-    return _time(at, "clock", times.clock(at, timezone.now())) if at else ""
-
-
-@register.filter
-def when_exact(at: datetime) -> SafeString:
-    """A moment with milliseconds, for logs."""
-    shown = f"{times.clock(at, timezone.now())}.{at.microsecond // 1000:03d}"
-    return _time(at, "exact", shown)
-
-
-@register.filter
-def exact_moment(at: datetime) -> str:
-    """A moment as ISO 8601 in UTC with milliseconds, for attributes."""
-    return times.exact_time(at)
-
-
-@register.filter
-def took(start: datetime, end: datetime) -> str:
-    """The length between two moments."""
-    return times.span(end - start)
-
-
-@register.filter
-def age(at: datetime | None) -> SafeString | str:
-    """How long ago, ticking: `16 min 34 s`. Empty for None."""
-    return _time(at, "age", times.span(timezone.now() - at)) if at else ""
-
-
-@register.filter
-def left(at: datetime | None) -> SafeString | str:
-    """How long until, ticking, never below zero. Empty for None."""
-    return _time(at, "left", times.span(at - timezone.now())) if at else ""
-
-
-def _time(at: datetime, tick: str, shown: str) -> SafeString:
-    exact_at = times.exact_time(at)
-    drawn = f'<time datetime="{exact_at}" title="{exact_at}" data-time="{tick}">{shown}</time>'
-    return mark_safe(drawn)  # noqa: S308  digits, and words of our own
-
-
-@register.simple_tag
-def server_now() -> str:
-    """The clock of this server, so that ages and deadlines tick by it and not by the viewer's."""
-    return times.exact_time(timezone.now())
+    return moments.short_id(key) if _UNNAMED.fullmatch(key) else text.exact(key, one_line=True)
 
 
 @register.filter

@@ -17,7 +17,7 @@ from console.pages.markdown import report_html
 from console.pages.run.axis import MAX_TRACKS, TRACK
 from console.pages.text import exact, loud_characters, odd_characters
 from console.pages.times import clock, span
-from console.templatetags import signalbox
+from console.templatetags import moments, signalbox
 from receipts.states import AttemptOutcome, CallStatus, EffectClass, ModelCallStatus, PublicationStatus
 from runs.states import GUARD_OF, ControlStatus, HoldReason, RunStatus
 
@@ -239,15 +239,15 @@ def test_templates_use_only_drawn_icons() -> None:
 def test_chips_and_ids() -> None:
     chip = signalbox.state_chip("call", "AWAITING_APPROVAL")
     assert 'class="chip is-caution"' in chip and "AWAITING APPROVAL" in chip and "#i-caution" in chip
-    assert signalbox.short_id("019fd494-3360-734e-9aed-efffddf04c3c").endswith("…<b>f04c3c</b></span>")
+    assert moments.short_id("019fd494-3360-734e-9aed-efffddf04c3c").endswith("…<b>f04c3c</b></span>")
     assert signalbox.person("person:<b>") == '<bdi dir="ltr">&lt;b&gt;</bdi>'
 
 
 def test_times_carry_the_exact_moment() -> None:
     at = datetime(2026, 8, 6, 3, 16, 5, 112000, tzinfo=UTC)
-    assert 'datetime="2026-08-06T03:16:05.112Z"' in signalbox.when(at)
-    assert 'data-time="left"' in signalbox.left(at) and signalbox.left(at).endswith(">0 s</time>")
-    assert signalbox.when(None) == ""
+    assert 'datetime="2026-08-06T03:16:05.112Z"' in moments.when(at)
+    assert 'data-time="left"' in moments.left(at) and moments.left(at).endswith(">0 s</time>")
+    assert moments.when(None) == ""
 
 
 def test_a_report_is_one_level_below_the_page_whatever_its_own_first_level() -> None:

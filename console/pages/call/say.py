@@ -11,7 +11,8 @@ from console.pages import signs
 from console.pages.amounts import NAMES, amount
 from console.pages.call.facts import CallFacts
 from console.pages.titles import call_question, call_title
-from console.templatetags.signalbox import age, effect, exact, left, person, state_chip, when
+from console.templatetags.moments import age, left, when
+from console.templatetags.signalbox import effect, exact, person, state_chip
 from receipts.models import Result
 from receipts.states import CallStatus
 from runs.states import BudgetEntryKind, BudgetUnit

@@ -47,7 +47,7 @@ from console.pages.room import page, panel_asked, respond
 from console.pages.stored import Stored, stored_arguments
 from console.pages.titles import call_title
 from console.pages.tool_facts import tool_facts
-from console.templatetags.signalbox import short_id
+from console.templatetags.moments import short_id
 from runs.states import can_stop
 from runtime.masking import Masks
 from runtime.services import wait_decide

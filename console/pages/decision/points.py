@@ -30,7 +30,8 @@ from console.pages.diff import Line, difference, json_pieces, within
 from console.pages.legible import differing, legible
 from console.pages.stored import Stored
 from console.pages.text import exact
-from console.templatetags.signalbox import person, when
+from console.templatetags.moments import when
+from console.templatetags.signalbox import person
 from receipts.models import ToolCall
 
 NAMED = 6  # odd characters, and changed lines, that are named one by one

@@ -12,7 +12,7 @@ from console.pages.decision.alike import Values, number, short_values
 from console.pages.decision.lapsing import Held
 from console.pages.decision.points import Point
 from console.pages.text import exact
-from console.templatetags.signalbox import when
+from console.templatetags.moments import when
 
 
 @dataclass(frozen=True)

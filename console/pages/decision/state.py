@@ -18,7 +18,8 @@ from approvals.states import DEADLINE, DecisionVerdict, WaitKind, WaitStatus, ca
 from checkpoints.models import Checkpoint, Head, Intent, Lapse
 from console.pages.notice import Notice
 from console.pages.text import exact
-from console.templatetags.signalbox import digest, person, seconds, short_id, when
+from console.templatetags.moments import digest, short_id, when
+from console.templatetags.signalbox import person, seconds
 from receipts.models import Attempt, Publication
 from runtime.services import INSTALLED
 

@@ -18,7 +18,8 @@ from checkpoints.states import ObligationStatus, Phase
 from console.pages import signs, words
 from console.pages.checkpoint.revision import NEXT
 from console.pages.run.rows import RunRows
-from console.templatetags.signalbox import exact, when
+from console.templatetags.moments import when
+from console.templatetags.signalbox import exact
 from receipts.models import Contradiction, Reconciliation
 from runs.models import ControlRequest, Run, RunInput
 from runs.states import ENDED_RUN, RunStatus

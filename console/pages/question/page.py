@@ -36,7 +36,7 @@ from console.pages.question.say import closed_notice, said_of, what_happens
 from console.pages.room import page, panel_asked, respond
 from console.pages.stored import stored_arguments
 from console.pages.tool_facts import has_own_form
-from console.templatetags.signalbox import short_id
+from console.templatetags.moments import short_id
 from runtime.masking import Mask, Masks
 
 PANELS = {"wait-live": "pages/question/live.html", "wait-facts": "pages/question/facts.html"}

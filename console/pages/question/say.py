@@ -16,7 +16,8 @@ from console.pages.decision.happening import Happening
 from console.pages.decision.state import WaitState
 from console.pages.decision.state import closed_notice as closed_wait_notice
 from console.pages.notice import Notice
-from console.templatetags.signalbox import exact, person, when
+from console.templatetags.moments import when
+from console.templatetags.signalbox import exact, person
 
 
 @dataclass(frozen=True)

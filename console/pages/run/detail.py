@@ -14,7 +14,8 @@ from checkpoints.models import Checkpoint, SaveAttempt
 from console.pages import words
 from console.pages.amounts import NAMES, amount, size
 from console.pages.run.events import Event
-from console.templatetags.signalbox import age, digest, effect, exact, left, person, short_id, state_chip, when
+from console.templatetags.moments import age, digest, left, short_id, when
+from console.templatetags.signalbox import effect, exact, person, state_chip
 from receipts.models import Attempt, ModelCall, Publication, Reconciliation, ReportVersion
 from runs.models import ControlRequest, Refusal, RunTransition
 from runs.states import BudgetUnit, ControlKind

@@ -13,7 +13,8 @@ from console.pages.run.events import attempt_name
 from console.pages.run.rows import RunRows
 from console.pages.times import span
 from console.pages.titles import call_title
-from console.templatetags.signalbox import age, digest, exact, left, when
+from console.templatetags.moments import age, digest, left, when
+from console.templatetags.signalbox import exact
 from receipts.models import Attempt
 from runs.states import ENDED_RUN, BudgetUnit, RecoveryPolicy
 

@@ -1,0 +1,86 @@
+"""Template tags for ids, digests and times: a part of the library `signalbox`, which templates load."""
+
+from datetime import datetime
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from console.pages import times
+
+register = template.Library()
+
+
+@register.filter
+def short_id(value: object) -> SafeString:
+    """The tail of an id, which is what differs; the whole id on hover."""
+    return format_html('<span class="id" title="{}">…<b>{}</b></span>', value, str(value)[-6:])
+
+
+@register.filter
+def full_id(value: object) -> SafeString:
+    """A whole id with its tail strong."""
+    return format_html('<span class="id">{}<b>{}</b></span>', str(value)[:-6], str(value)[-6:])
+
+
+@register.filter
+def digest(value: str, length: int = 8) -> SafeString:
+    """The head of a SHA-256 in hex; all of it on hover."""
+    shown = '<span class="digest" title="sha256 {}"><b>{}</b>…</span>'
+    return format_html(shown, value, value[:length])
+
+
+@register.filter
+def full_digest(value: str) -> SafeString:
+    """A whole SHA-256 in hex with its head strong."""
+    return format_html('<span class="digest"><b>{}</b>{}</span>', value[:8], value[8:])
+
+
+@register.filter
+def when(at: datetime | None) -> SafeString | str:
+    """A moment as time of day; the browser rewrites it into the viewer's zone. Empty for None."""
+    return _time(at, "clock", times.clock(at, timezone.now())) if at else ""
+
+
+@register.filter
+def when_exact(at: datetime) -> SafeString:
+    """A moment with milliseconds, for logs."""
+    shown = f"{times.clock(at, timezone.now())}.{at.microsecond // 1000:03d}"
+    return _time(at, "exact", shown)
+
+
+@register.filter
+def exact_moment(at: datetime) -> str:
+    """A moment as ISO 8601 in UTC with milliseconds, for attributes."""
+    return times.exact_time(at)
+
+
+@register.filter
+def took(start: datetime, end: datetime) -> str:
+    """The length between two moments."""
+    return times.span(end - start)
+
+
+@register.filter
+def age(at: datetime | None) -> SafeString | str:
+    """How long ago, ticking: `16 min 34 s`. Empty for None."""
+    return _time(at, "age", times.span(timezone.now() - at)) if at else ""
+
+
+@register.filter
+def left(at: datetime | None) -> SafeString | str:
+    """How long until, ticking, never below zero. Empty for None."""
+    return _time(at, "left", times.span(at - timezone.now())) if at else ""
+
+
+def _time(at: datetime, tick: str, shown: str) -> SafeString:
+    exact_at = times.exact_time(at)
+    drawn = f'<time datetime="{exact_at}" title="{exact_at}" data-time="{tick}">{shown}</time>'
+    return mark_safe(drawn)  # noqa: S308  digits, and words of our own
+
+
+@register.simple_tag
+def server_now() -> str:
+    """The clock of this server, so that ages and deadlines tick by it and not by the viewer's."""
+    return times.exact_time(timezone.now())
