@@ -129,6 +129,6 @@ def test_nothing_active_gets_into_a_difference(before: str, after: str) -> None:
     assert not re.search(r"<(script|img|svg|iframe|style|object)", text, re.IGNORECASE)
     links = re.findall(r'href="([^"]*)"', text)
     assert all(link.startswith(("http://", "https://", "/calls/")) for link in links), links
-    allowed = r'(class|title|dir|href|rel|aria-hidden|start)="[^"]*"'
+    allowed = r'(class|title|dir|href|rel|aria-hidden|aria-label|start)="[^"]*"'
     for tag in re.findall(r"<[a-z]\w*((?:\s[^<>]*)?)>", text):
         assert not re.sub(allowed, "", tag).strip(" /"), tag
