@@ -18,9 +18,8 @@ class Web:
 
     @property
     def cpu_ms(self) -> float:
-        """Processor time of all its threads so far, in milliseconds."""
-        threads = Path(f"/proc/{self.pid}/task").glob("*/schedstat")
-        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1_000_000
+        """Processor time of all its threads so far, in milliseconds, those that have ended included."""
+        return time.clock_gettime(~self.pid << 3 | 2) * 1000  # the kernel's clock of another process
 
 
 @contextmanager

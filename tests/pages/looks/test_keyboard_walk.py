@@ -18,12 +18,12 @@ FEW = ("wait-open", "inbox", "run-goal", "delegations")
 walked = pytest.mark.parametrize("which", [A_FEW, pytest.param(EVERY, marks=pytest.mark.matrix)])
 
 # Everything with the hand on it that no key reaches. Signs on the axis and nodes of a tree are reached by arrows instead, and the
-# events of the axis stand in the list below it.
+# events of the axis stand in the list below it; the bars of the picture above it lead where the links around it lead as well.
 UNREACHED = """() => [...document.querySelectorAll("body *")].filter((one) => one.checkVisibility()).flatMap((one) => {
     const said = `${one.tagName}.${one.getAttribute("class") || ""} ${one.textContent.trim().slice(0, 40)}`;
     if (one.tabIndex > 0) return [`${said}: out of its order`];
-    const acts = one.matches("a, button, input, select, textarea, summary, [data-key], :is([hx-get], [hx-post]):not([hx-trigger])");
-    if (acts && one.tabIndex < 0 && !one.closest("[data-axis], [data-tree]")) return [`${said}: no stop for Tab`];
+    const acts = one.matches("a, button, input, select, textarea, summary, [data-key], :is([hx-get], [hx-post]):not([hx-trigger], form)");
+    if (acts && one.tabIndex < 0 && !one.closest("[data-axis], [data-tree], .whole")) return [`${said}: no stop for Tab`];
     const hand = getComputedStyle(one).cursor === "pointer";
     if (hand && !one.closest("a, button, input, select, summary, label")) return [`${said}: only for the mouse`];
     return [];
@@ -43,7 +43,8 @@ STOPS = """() => {
 }"""
 HERE = """() => {
     const it = document.activeElement, style = getComputedStyle(it), search = it.closest(".bar__search");
-    const ring = style.outlineStyle !== "none" || (search && getComputedStyle(search).outlineStyle !== "none");
+    const inside = [...it.children].some((one) => getComputedStyle(one).outlineStyle !== "none"); // of a node, its own line
+    const ring = inside || style.outlineStyle !== "none" || (search && getComputedStyle(search).outlineStyle !== "none");
     const parts = it.type === "date" || it.type === "datetime-local";
     return { at: window.stops.indexOf(it), ring, parts, what: it.outerHTML.slice(0, 120) };
 }"""
