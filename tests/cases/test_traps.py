@@ -1,17 +1,11 @@
 """The traps, through what a page says to somebody who reads it: each is named in words at its top, before the call itself."""
 
-from collections.abc import Iterator
-
 import pytest
-from django.conf import settings
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from runs.models import Run
 from tests.cases.catalogue import CASES
-from tests.cases.house import OPERATOR, House
-from tests.pages.looks.conftest import session_of
-from tests.services import Services
-from tests.stack import Stack
+from tests.cases.house import House
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
 NUMBERS = {case.title: number for number, case in CASES.items()}
@@ -62,30 +56,6 @@ SAYS = {
 }
 STALE = "Elm Joinery, EJ-12"
 CASES_WANTED = {NUMBERS[title] for title in (*SAYS, STALE, "Haulage, August")}
-
-
-@pytest.fixture(scope="module")
-def site(prepared: House, services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a web server on the prepared cases, with a slash."""
-    database = services.cluster.url(f"cases_{__name__.rpartition('.')[2]}")
-    stack = Stack(services, database, tmp_path_factory.mktemp("traps"))
-    stack.environment["DJANGO_SETTINGS_MODULE"] = "tests.cases.settings"
-    try:
-        stack.start_web()
-        yield stack.url
-    finally:
-        stack.close()
-
-
-@pytest.fixture
-def page(browser: Browser, site: str) -> Iterator[Page]:
-    """The operator's browser."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    cookie = {"name": settings.SESSION_COOKIE_NAME, "value": session_of(OPERATOR), "url": site}
-    context.add_cookies([cookie])  # type: ignore[list-item]
-    expect.set_options(timeout=30_000)
-    yield context.new_page()
-    context.close()
 
 
 def opened(house: House, page: Page, site: str, title: str) -> None:

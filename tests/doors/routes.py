@@ -5,19 +5,30 @@ from uuid import UUID
 
 from accounts.states import Permission
 from tests.doors.bodies import (
+    AMEND,
+    AMEND_BODY,
+    ANSWER,
     ASSIGN,
+    ATTACH,
     BIND,
     BUDGET,
     CLAIM,
     DECIDE,
+    DECLINE,
+    DELEGATE,
     ELSEWHERE,
+    END_DELEGATION,
+    FLAG,
+    FLAG_BODY,
+    GIVE,
     PAUSE,
+    PROBE,
+    RECONCILE,
     RELEASE,
     RESUME,
     RETAIN,
     REVISE,
     SETTLE,
-    STALE,
     START,
     STOP,
     SUCCEED,
@@ -53,19 +64,6 @@ class Route:
     reads: bool = True
 
 
-DELEGATE = Act(Permission.DECIDE, {"taker": "nobody", "ends_at": "2030-01-01T00:00:00Z", "reason": " "})
-END_DELEGATION = Act(Permission.RETAIN, {})
-_SHOWN = {"revision": 1, "digest": "0" * 64, "args_digest": "0" * 64}
-ANSWER = Act(Permission.DECIDE, {"text": "walked", **_SHOWN})
-DECLINE = Act(Permission.DECIDE, STALE)
-AMEND = Act(Permission.DECIDE, {"arguments": "{}", **STALE})
-AMEND_BODY = Act(Permission.DECIDE, {"arguments": {}, **STALE})
-PROBE = Act(Permission.RECONCILE, {"attempts": 99})
-ATTACH = Act(Permission.RECONCILE, {})
-RECONCILE = Act(Permission.RECONCILE, {"verdict": "EXECUTED", "evidence": " "})
-FLAG = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " ", "reason": " "})
-FLAG_BODY = Act(Permission.RECONCILE, {"says": "EXECUTED", "evidence": " "})
-GIVE = Act(Permission.DECIDE, {"tool": "nobody/nothing", "hours": "0", "max_uses": "0", "reason": " "})
 _GRANT = {"agent": "fund_comparison", "tool": "publish_report", "hours": 0, "max_uses": 0}
 GIVE_BODY = Act(Permission.DECIDE, {**_GRANT, "reason": " "})
 REVOKE = Act(Permission.DECIDE, {"reason": " "})
