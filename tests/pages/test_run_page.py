@@ -294,7 +294,8 @@ def test_acts_follow_roles_and_states(mo: Member, viewer: Member) -> None:
 
 def test_a_place_that_cannot_be_read_asks_for_the_newest(mo: Member) -> None:
     run = told(mo, story.waiting)
-    for bad in ("2026-13-45T99:00:00.000000Z~0~", "yesterday", "2026-08-06T00:00:00.000000Z~x~", "~~"):
+    many = f"2026-08-06T00:00:00.000000Z~{2**31}~x"
+    for bad in ("2026-13-45T99:00:00.000000Z~0~", "yesterday", "2026-08-06T00:00:00.000000Z~x~", "~~", many):
         assert "Run admitted" in mo.get(f"/runs/{run.id}/?upto={bad}&after={bad}")
 
 

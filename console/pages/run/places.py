@@ -19,6 +19,7 @@ from runs.models import Run
 
 CARRIED = 20  # moves, attempts and waits, each, that reach into a window from before it
 COLUMNS = 96  # of the picture of the whole run
+RANKS = [str(rank) for rank in range(len(SOURCES) + 1)]  # of the kinds, and one past the last for the end of a column
 
 Placed = tuple[datetime, int, str]
 
@@ -42,11 +43,13 @@ def instant_of(text: str) -> Instant | None:
     """An instant as `str()` writes it; None for anything else."""
     moment, _, place = text.partition("~")
     rank, _, name = place.partition("~")
+    if rank not in RANKS or len(name) > 64 or "\0" in name:
+        return None
     try:
         at = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
-        return Instant(at, int(rank), name) if len(name) <= 64 and "\0" not in name else None
     except ValueError:
         return None
+    return Instant(at, int(rank), name)
 
 
 @dataclass(frozen=True)
