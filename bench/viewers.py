@@ -5,20 +5,22 @@ else. The last part needs a Chromium, and is left out without one.
 """
 
 import argparse
-import asyncio
-import json
 import os
 import shutil
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from bench.latency import COMMIT_TIMES
 from bench.server import Server, running_server
 from bench.tables import line, title
+from bench.tabs import Tabs, opened_tabs
 from bench.web import Web, running_web
 
 TARGET_MS, SCREEN_MS = 100.0, 1_000.0
@@ -49,7 +51,7 @@ class House:
 @contextmanager
 def house() -> Iterator[House]:
     """Everything started; stopped at the end."""
-    with running_server() as server:
+    with running_server(COMMIT_TIMES) as server:
         url = server.fresh("viewers")
         os.environ.update(
             DJANGO_SETTINGS_MODULE="console.settings",
@@ -98,88 +100,68 @@ def _actor() -> Any:
 
 
 def change(run: Any, number: int) -> float:
-    """Pause or resume the run; when its commit was through, by this machine's clock."""
+    """Pause or resume the run; when that was committed, by this machine's clock."""
+    from django.db import connection
+
     from runtime.services import run_pause, run_resume
 
     act = run_resume if number % 2 else run_pause
     act(actor=_actor(), run_id=run.id, reason="a change")
-    return time.time()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT extract(epoch FROM pg_xact_commit_timestamp(xmin)) FROM runs_run WHERE id = %s", [run.id]
+        )
+        return float(cursor.fetchone()[0])
 
 
 # ── viewers ──
 
 
-async def viewers(home: House, count: int) -> None:
+def viewers(home: House, count: int) -> None:
     """Print latencies and costs with so many viewers of one run."""
-    from websockets.asyncio.client import connect
-    from websockets.typing import Origin
-
-    async with AsyncExitStack() as opened:
-        tabs = []
-        for _ in range(count):
-            line_to = connect(
-                home.url.replace("http", "ws", 1) + "ws/live/",
-                additional_headers={"Cookie": f"sessionid={home.cookie}"},
-                origin=Origin(home.url.rstrip("/")),
-                proxy=None,
-                compression=None,
-                open_timeout=60,
-                ping_interval=None,
-            )
-            tab = await opened.enter_async_context(line_to)
-            await tab.send(json.dumps({"subscribe": [f"run:{home.run.id}"]}))
-            while "subscribed" not in json.loads(await tab.recv()):
-                pass
-            tabs.append(tab)
-        await _silence(tabs)
-        await _fan_out(home, tabs)
-        await _idle(home, tabs)
+    with opened_tabs(home.url, home.cookie, [f"run:{home.run.id}"], count) as tabs:
+        tabs.silence()
+        _fan_out(home, tabs)
+        _idle(home, tabs)
 
 
-async def _silence(tabs: Sequence[Any]) -> None:
-    """Read what a young hub still says to everybody."""
-
-    async def drain(tab: Any) -> None:
-        try:
-            while True:
-                await asyncio.wait_for(tab.recv(), 1.0)
-        except TimeoutError:
-            return
-
-    await asyncio.gather(*(drain(tab) for tab in tabs))
-
-
-async def _fan_out(home: House, tabs: Sequence[Any]) -> None:
+def _fan_out(home: House, tabs: Tabs) -> None:
     lasts, firsts = [], []
     before, worked, began = home.statements(), home.web.cpu_ms, time.monotonic()
-    for number in range(EVENTS):
-        heard = [asyncio.create_task(tab.recv()) for tab in tabs]
-        committed = await asyncio.to_thread(change, home.run, number)
-        await asyncio.wait(heard, return_when=asyncio.FIRST_COMPLETED)
-        firsts.append((time.time() - committed) * 1000)
-        await asyncio.wait(heard)
-        lasts.append((time.time() - committed) * 1000)
-        await asyncio.sleep(APART_SECONDS)
+    with ThreadPoolExecutor(1) as somebody:
+        for number in range(EVENTS):
+            committing = somebody.submit(change, home.run, number)
+            first, last = tabs.first_and_last()
+            committed = committing.result()
+            firsts.append((first - committed) * 1000)
+            lasts.append((last - committed) * 1000)
+            time.sleep(APART_SECONDS)
+        somebody.submit(_leave_database).result()
     spent, cpu, seconds = home.statements() - before, home.web.cpu_ms - worked, time.monotonic() - began
-    line(f"{len(tabs)} viewers, first", _times(firsts))
-    line(f"{len(tabs)} viewers, last", _times(lasts), f"target p95 {TARGET_MS:.0f} ms")
+    line(f"{len(tabs.all)} viewers, first", _times(firsts))
+    line(f"{len(tabs.all)} viewers, last", _times(lasts), f"target p95 {TARGET_MS:.0f} ms")
     line("", f"{cpu / EVENTS:.1f} ms CPU an event", f"{spent} statements here and there in {seconds:.0f} s")
 
 
-async def _idle(home: House, tabs: Sequence[Any]) -> None:
+def _leave_database() -> None:
+    from django.db import connection
+
+    connection.close()
+
+
+def _idle(home: House, tabs: Tabs) -> None:
     """Tabs in view that hear nothing: each probes as line.js does."""
     before, worked, began = home.statements(), home.web.cpu_ms, time.monotonic()
-
-    async def look(tab: Any) -> None:
-        while time.monotonic() - began < IDLE_SECONDS:
-            await tab.send('{"probe": true}')
-            await tab.recv()
-            await asyncio.sleep(PROBE_SECONDS)
-
-    await asyncio.gather(*(look(tab) for tab in tabs))
+    for number, tab in enumerate(cycle(tabs.all)):
+        due = began + number * PROBE_SECONDS / len(tabs.all)
+        if due > began + IDLE_SECONDS:
+            break
+        time.sleep(max(0.0, due - time.monotonic()))
+        tab.say({"probe": True})
+        tab.hear()
     seconds = time.monotonic() - began
     asked, busy = (home.statements() - before) / seconds, (home.web.cpu_ms - worked) / seconds / 10
-    line(f"{len(tabs)} idle in view", f"{asked:.1f} statements a second", f"{busy:.1f} % of a core")
+    line(f"{len(tabs.all)} idle in view", f"{asked:.1f} statements a second", f"{busy:.1f} % of a core")
 
 
 # ── a screen ──
@@ -228,7 +210,7 @@ def main() -> None:
     with house() as home:
         title("From the commit of a change to whoever looks at its run, all in one web process (P10)")
         for count in wanted.viewers:
-            asyncio.run(viewers(home, count))
+            viewers(home, count)
         os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # Playwright's loop stays in this thread
         screen(home)
 
