@@ -221,3 +221,10 @@ class NoSuchTool(Refused):
 
     code = "NO_SUCH_TOOL"
     status = 400
+
+
+class UnknownVerdict(Refused):
+    """Nothing was decided. A decision is either approve or reject."""
+
+    code = "UNKNOWN_VERDICT"
+    status = 400

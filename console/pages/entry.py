@@ -2,6 +2,7 @@
 
 from secrets import token_urlsafe
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
@@ -77,6 +78,11 @@ class SignIn(LoginView):
     template_name = "sign_in.html"
     authentication_form = SignInForm
     redirect_authenticated_user = True
+
+    def get_success_url(self) -> str:
+        """Where to go on; never to this page itself, where nobody would arrive anywhere."""
+        url = super().get_success_url()
+        return self.get_default_redirect_url() if urlsplit(url).path == self.request.path else url
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         """Sign in, keep on the session when the password was given, and know this browser from now on."""

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
+from http import HTTPStatus
 from typing import Any, Concatenate, ParamSpec, cast
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -20,6 +20,9 @@ from accounts.models import User
 from accounts.selectors import TENANT, actor_of, confirmed_at
 from accounts.states import Actor, Permission
 
+PAGE_TENANT = "Signalbox-Page-Tenant"
+ACTING_IN = "Signalbox-Acting-In"
+NO_TENANT = "no tenant"  # of several, none is chosen
 P = ParamSpec("P")
 PageView = Callable[Concatenate[HttpRequest, Actor, P], HttpResponseBase]
 
@@ -52,8 +55,8 @@ DOORS_OF_AUDITORS = (Door("audit", "Audit", "a"),)
 def page(view: PageView[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
     """A page for signed-in members: passes the actor on, never cached, and answers 404 for what is not theirs.
 
-    Whoever is a member of several tenants, or no longer of the one that they chose, is asked for which one they act. A form that
-    says of which tenant its page was is not taken in another one: the tenant may have been changed in another tab.
+    Whoever is a member of several tenants, or no longer of the one that they chose, is asked for which one they act. What comes
+    from a page of another tenant is neither taken nor answered: the tenant may have been changed in another tab.
     """
 
     @never_cache
@@ -62,20 +65,41 @@ def page(view: PageView[P]) -> Callable[Concatenate[HttpRequest, P], HttpRespons
         if not request.user.is_authenticated:
             return redirect_to_login(_back_to(request))
         actor = _actor(request)
+        if actor is None and _is_panel(request):
+            return _not_shown(NO_TENANT)
         if actor is None:
             return redirect(f"{reverse('tenant')}?{urlencode({'next': request.get_full_path()})}")
-        if request.POST.get("page_tenant", actor.tenant) != actor.tenant:
-            said = (
-                f"Nothing was done. The page was of {request.POST['page_tenant']}, and you act in {actor.tenant} now."
-            )
-            messages.warning(request, said, extra_tags="is-caution")
-            return redirect(request.path)
+        if (page_of := _page_tenant(request)) not in (None, actor.tenant):
+            return _of_another_tenant(request, actor, page_of)
         try:
             return view(request, actor, *args, **kwargs)
         except NotFound as missing:
             raise Http404 from missing
 
     return cast("Callable[Concatenate[HttpRequest, P], HttpResponseBase]", guarded)
+
+
+def _page_tenant(request: HttpRequest) -> str | None:
+    """Of which tenant the page is that asks: its forms say it in a field, its panels in a header. None where nothing is said."""
+    said: str | None = request.POST.get("page_tenant")
+    return unquote(request.headers.get(PAGE_TENANT, "")) or None if said is None else said
+
+
+def _of_another_tenant(request: HttpRequest, actor: Actor, page_of: str) -> HttpResponse:
+    """Say that nothing was done, and offer the tenant of the page."""
+    if _is_panel(request):
+        return _not_shown(actor.tenant)
+    context = {"page_of": page_of, "acts_in": actor.tenant, "back": request.path}
+    return render(request, "other_tenant.html", context, status=HTTPStatus.CONFLICT)
+
+
+def _not_shown(acting_in: str) -> HttpResponse:
+    """The answer to a panel whose page is of another tenant: nothing to show, and where one acts, which its page then says."""
+    return HttpResponse(status=HTTPStatus.CONFLICT, headers={ACTING_IN: quote(acting_in)})
+
+
+def _is_panel(request: HttpRequest) -> bool:
+    return request.headers.get("HX-Request") == "true"
 
 
 def _back_to(request: HttpRequest) -> str:
@@ -118,7 +142,7 @@ def respond(
 
 def panel_asked(request: HttpRequest, panels: Mapping[str, str]) -> str | None:
     """The template of the panel that htmx asked for, or None: the page as a whole."""
-    if request.headers.get("HX-Request") != "true":
+    if not _is_panel(request):
         return None
     return panels.get(request.headers.get("HX-Target", ""))
 

@@ -158,6 +158,12 @@ LIVE: Mapping[str, Sign] = {
         "this page",
     ),
     "frozen": Sign("neutral", "freeze", "You asked that nothing moves; changes are counted and wait", "you"),
+    "elsewhere": Sign(
+        "stop",
+        "stop",
+        "You act in another tenant now. What you typed is kept",
+        "you: act in the tenant of this page again",
+    ),
     "ended": Sign("stop", "stop", "Your session has ended. What you typed is kept", "you: sign in again"),
 }
 

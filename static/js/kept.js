@@ -26,11 +26,11 @@
   const texts = () => forms().flatMap((form, index) => [...form.querySelectorAll(TEXTS)]
     .filter((field) => field.id || field.name)
     .map((field) => [field.id || `${index} ${field.name}`, field]));
-  const who = () => document.querySelector("[data-kept-for]").dataset.keptFor;
+  const page = () => document.querySelector("[data-kept-for]").dataset;
 
   function keep(sent) {
     const typed = texts().filter(([, field]) => field.value !== field.defaultValue).map(([name, field]) => [name, field.value]);
-    if (typed.length) write({ who: who(), path: location.pathname, sent, typed });
+    if (typed.length) write({ who: page().keptFor, where: page().keptIn, path: location.pathname, sent, typed });
   }
 
   function layBack(kept) {
@@ -59,8 +59,10 @@
       if (kept) leave(kept);
       return;
     }
-    if (kept && !kept.sent && kept.who === who() && kept.path === location.pathname) layBack(kept);
-    if (kept && (kept.sent || kept.who !== who() || kept.path === location.pathname)) write(null);
+    const mine = kept && kept.who === page().keptFor;
+    const here = mine && kept.where === page().keptIn && kept.path === location.pathname; // in another tenant it is another page
+    if (here && !kept.sent) layBack(kept);
+    if (kept && (kept.sent || !mine || here)) write(null);
     window.addEventListener("submit", (event) => {
       if (!event.defaultPrevented && event.target.method === "post") keep(true);
     });

@@ -20,6 +20,7 @@
     asking: ["is-caution", "clock", "Asking every 5 s"],
     offline: ["is-stop", "stop", "Offline"],
     frozen: ["is-neutral", "freeze", "Frozen by you"],
+    elsewhere: ["is-stop", "stop", "Other tenant"],
     ended: ["is-stop", "stop", "Signed out"],
   };
   const root = document.documentElement;
@@ -32,6 +33,7 @@
   let delay = 500;
   let retry = null;
   let ended = false;
+  let elsewhere = ""; // the tenant that the person acts in now, where it is not that of the page
   let leaving = false;
   let frozen = null; // how many changes wait while the reader holds the page still
   let asking = 0; // panels that wait for an answer
@@ -49,6 +51,7 @@
 
   function state() {
     if (ended) return ["ended", "sign in again to go on"];
+    if (elsewhere) return ["elsewhere", `you act in ${elsewhere} now; nothing new is shown here`];
     if (since.offline) return ["offline", `since ${since.offline}; the page shows what was known then`];
     if (since.slept) return ["catching", `the page slept from ${since.slept} on`];
     if (frozen !== null) return ["frozen", `${frozen} ${frozen === 1 ? "change waits" : "changes wait"}`];
@@ -61,6 +64,7 @@
 
   function why() {
     if (ended) return "Your session has ended. Nothing you do here is sent.";
+    if (elsewhere) return `You act in ${elsewhere} now, and this page is of another tenant. Nothing you do here is sent.`;
     if (since.offline) return `Offline since ${since.offline}. Nothing you do here is sent until the line is back.`;
     return `This page slept from ${since.slept} on and is catching up. Nothing you do here is sent until it shows what is now.`;
   }
@@ -81,13 +85,14 @@
       help.hash = `live-${key}`;
       element.dataset.liveState = key;
     }
-    const blocked = ended || Boolean(since.offline || since.slept);
+    const blocked = ended || Boolean(elsewhere || since.offline || since.slept);
     root.toggleAttribute("data-off", blocked);
     const notice = document.querySelector("[data-off-notice]");
     if (!notice) return;
     notice.hidden = !blocked || (key === "catching" && Date.now() - wokeAt < FLICKER);
     if (blocked) notice.querySelector("[data-off-why]").textContent = why();
     notice.querySelector("[data-off-sign-in]").hidden = !ended;
+    notice.querySelector("[data-off-tenant]").hidden = ended || !elsewhere;
   }
 
   function mark(what, is) {
@@ -263,6 +268,11 @@
     },
     end() {
       ended = true;
+      show();
+    },
+    /** The person acts in another tenant than that of the page; "" once they act in this one again. */
+    actsIn(tenant) {
+      elsewhere = tenant;
       show();
     },
   };

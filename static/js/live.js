@@ -79,6 +79,12 @@
     event.detail.shouldSwap = false;
     line.end();
   });
+  // What is of another tenant than the page is not shown in it, and the page says so until it is answered again.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const tenant = decodeURIComponent(event.detail.xhr.getResponseHeader("Signalbox-Acting-In") || "");
+    if (tenant) event.detail.shouldSwap = false;
+    if (tenant || isPanel(event)) line.actsIn(tenant);
+  });
   document.addEventListener("htmx:afterSettle", () => {
     subscribe();
     const count = document.querySelector("[data-inbox-count]");

@@ -141,3 +141,14 @@ def test_one_decision_stands_and_every_door_hears_of_it(doors: Doors, asked: Wai
     assert first(doors, Said(asked, APPROVER)) == ""
     assert answers(doors, Said(asked, OPERATOR, "REJECT")) == {"ALREADY_DECIDED"}
     assert Decision.objects.filter(wait=asked).count() == 1
+
+
+@pytest.mark.parametrize("verdict", ["", "approve", "ANSWER", "MAYBE"])
+def test_a_batch_whose_verdict_is_none_rejects_nothing(doors: Doors, asked: Wait, verdict: str) -> None:
+    seen = f"{asked.checkpoint_revision}:{asked.checkpoint_digest}:{asked.args_digest}"
+    body = {"wait": str(asked.id), f"seen-{asked.id}": seen, "verdict": verdict, "reason": "I read it"}
+    client = Client()
+    client.force_login(User.objects.get(username=OPERATOR))
+    page = client.post("/inbox/batch/", body)
+    assert page.status_code == 400 and "A decision is either approve or reject." in page.content.decode()
+    assert Wait.objects.get(id=asked.id).status == "OPEN"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from accounts.services import member_set, token_create
 from accounts.states import Role
 from approvals.models import Wait
 from runs.models import Run
+from tests.doors.routes import ROUTES
 from tests.doors.test_access import _socket
 from tests.doors.world import ALL, Doors, manage
 
@@ -88,9 +90,45 @@ def test_a_form_of_a_page_of_the_other_tenant_is_not_taken(client: Client) -> No
     assert 'name="page_tenant" value="tour"' in client.get(reverse("run-new")).content.decode()
     act_in(client, "elsewhere")
     before = Run.objects.count()
-    answer = client.post(reverse("run-new"), {"agent": "fund_comparison", "page_tenant": "tour"}, follow=True)
+    answer = client.post(reverse("run-new"), {"agent": "fund_comparison", "page_tenant": "tour"})
+    assert answer.status_code == 409
     assert "Nothing was done. The page was of tour, and you act in elsewhere now." in answer.content.decode()
     assert Run.objects.count() == before
+
+
+# Pages whose forms name no object of a tenant: what they do would be done in whichever tenant was chosen last.
+NAMELESS = [name for name, route in ROUTES.items() if route.door == "page" and route.act and not route.named]
+
+
+@pytest.mark.parametrize("name", [*NAMELESS, "runs", "waits"])
+def test_each_form_that_names_no_object_says_of_which_tenant_its_page_is(
+    name: str, doors: Doors, waiting: Wait
+) -> None:
+    member_set(tenant=doors.tenant, username="every-role", password=None, roles=frozenset(Role))
+    client = Client()
+    client.force_login(User.objects.get(username="every-role"))
+    page = client.get(reverse(name), {"wait": str(waiting.id), "query": "status=WAITING"}).content.decode()
+    forms = [
+        form for form in re.findall(r'<form[^>]*method="post".*?</form>', page, re.DOTALL) if "/sign-out/" not in form
+    ]
+    assert forms or name == "views"
+    assert [form for form in forms if 'name="page_tenant" value="tour"' not in form] == []
+
+
+def test_a_panel_of_a_page_of_the_other_tenant_is_not_filled_from_this_one(client: Client) -> None:
+    """Else an inbox shows the waits of one tenant under the name of the other."""
+    of_tour = {"HX-Request": "true", "HX-Target": "inbox-list", "Signalbox-Page-Tenant": "tour"}
+    act_in(client, "tour")
+    assert client.get(reverse("inbox"), headers=of_tour).status_code == 200
+    act_in(client, "elsewhere")
+    answer = client.get(reverse("inbox"), headers=of_tour)
+    assert (answer.status_code, answer.content, answer["Signalbox-Acting-In"]) == (409, b"", "elsewhere")
+
+
+def test_a_panel_is_not_filled_with_the_question_in_which_tenant_one_acts(client: Client) -> None:
+    """A person is made a member of a second tenant while a page of theirs is open."""
+    answer = client.get(reverse("inbox"), headers={"HX-Request": "true", "Signalbox-Page-Tenant": "tour"})
+    assert (answer.status_code, answer["Signalbox-Acting-In"]) == (409, "no%20tenant")
 
 
 def test_who_loses_the_membership_that_they_act_by_acts_in_the_one_that_is_left(doors: Doors) -> None:

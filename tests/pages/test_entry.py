@@ -75,6 +75,14 @@ def test_sign_in_leads_nowhere_else(db: None) -> None:
     assert Client().post("/sign-in/", form)["Location"] == "/"
 
 
+@pytest.mark.parametrize("to", ["/sign-in/", "/sign-in/?next=/sign-in/"])
+def test_signing_in_never_leads_back_to_itself(mo: Member, to: str) -> None:
+    assert mo.client.get("/sign-in/", {"next": to})["Location"] == "/"
+    User.objects.create_user("li.wei", password="a long enough word")
+    form = {"username": "li.wei", "password": "a long enough word", "next": to}
+    assert Client().post("/sign-in/", form)["Location"] == "/"
+
+
 def test_somebody_without_a_tenant_sees_nothing(db: None) -> None:
     client = Client()
     client.force_login(User.objects.create_user("nobody"))

@@ -15,6 +15,7 @@ from accounts.errors import Refused
 from accounts.selectors import CONFIRMED
 from accounts.services import actor_confirm
 from accounts.states import Actor, Permission
+from approvals.errors import UnknownVerdict
 from approvals.models import Wait
 from approvals.selectors import access_wait
 from approvals.services import Decided, Seen, Voted, wait_looked
@@ -59,13 +60,6 @@ PANELS = {
 }
 GOAL = 300  # characters of a goal beside the title; all of it stands in the contract
 OUT_OF_DATE = frozenset({"STALE_REVISION", "ARGS_CHANGED"})
-
-
-class UnknownVerdict(Refused):
-    """Nothing was decided. A decision is either approve or reject."""
-
-    code = "UNKNOWN_VERDICT"
-    status = 400
 
 
 @dataclass(frozen=True)

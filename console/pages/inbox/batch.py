@@ -10,10 +10,11 @@ from django.http.response import HttpResponseBase
 
 from accounts.errors import Refused
 from accounts.states import Actor, Permission
+from approvals.errors import UnknownVerdict
 from approvals.models import Wait
 from approvals.selectors import waits_visible
 from approvals.services import BATCH_LIMIT, Answered, Item, Seen, wait_looked
-from approvals.states import DecisionVerdict, Risk, can_decide
+from approvals.states import OF_A_CALL, DecisionVerdict, Risk, can_decide
 from console.look import looks
 from console.pages import signs
 from console.pages.arguments import ArgumentRow
@@ -108,7 +109,10 @@ def _id(text: str) -> UUID | None:
 
 
 def _decide(actor: Actor, request: HttpRequest, waits: Sequence[Wait]) -> list[Answered] | Refused:
-    verdict = DecisionVerdict.APPROVE if request.POST.get("verdict") == "APPROVE" else DecisionVerdict.REJECT
+    said = request.POST.get("verdict", "")
+    if said not in OF_A_CALL:
+        return UnknownVerdict()
+    verdict = DecisionVerdict(said)
     items = [Item(wait.id, _seen(request, wait)) for wait in waits]
     reason = request.POST.get("reason", "").replace("\r\n", "\n")
     return waits_decide(actor=actor, items=items, verdict=verdict, reason=reason)
