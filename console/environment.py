@@ -130,6 +130,8 @@ def up_is_running(var_dir: Path) -> bool:
 
 # A frozen process inside a transaction must not keep others from a lease for longer than this (T31).
 SESSION_GUARDS = "-c lock_timeout=15s -c idle_in_transaction_session_timeout=10s"
+# What a page asks takes some milliseconds, less than it takes to start processes that help with it.
+SESSION_PLANS = "-c max_parallel_workers_per_gather=0"
 # Where the network swallows everything, nobody says that the database is gone: by itself a session waits for hours.
 PATIENCE = {
     "connect_timeout": "10",
@@ -153,7 +155,8 @@ def database(url: str, pool: bool) -> dict[str, Any]:
     parts = patient(url)
     known = {name: parts.pop(name, "") for name in ("user", "password", "host", "port")}
     name = parts.pop("dbname", "signalbox")
-    options: dict[str, Any] = {"options": SESSION_GUARDS, **parts, "server_side_binding": True, "prepare_threshold": 5}
+    options: dict[str, Any] = {"options": f"{SESSION_GUARDS} {SESSION_PLANS}", **parts}
+    options |= {"server_side_binding": True, "prepare_threshold": 5}
     if pool:
         options["pool"] = {"min_size": 1, "max_size": 20, "timeout": 10}
     return {

@@ -120,7 +120,7 @@ def event_link(look: Any, key: str, trigger: str = "") -> SafeString:
     What it swaps, and how, is inherited from the element around it, so that a long list of them weighs little.
     """
     waits = format_html(' hx-trigger="{}"', trigger) if trigger else ""
-    return format_html('href="{0}" hx-get="{0}"{1}', look.url(at=key), waits)
+    return format_html('href="{0}" hx-get="{0}"{1}', look.url_at(key), waits)
 
 
 # ── signs ────────────────────────────────────────────────────────────────────

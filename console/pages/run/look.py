@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
@@ -45,6 +46,15 @@ class Look:
             "inbox": look.inbox,
         }
         return "?" + urlencode({key: value for key, value in asked.items() if value}, safe=":~")
+
+    def url_at(self, key: str) -> str:
+        """As `url(at=key)`: the same at another event, for pages that lead to hundreds of them."""
+        return f"?{urlencode({'at': key}, safe=':~')}{self._rest}"
+
+    @cached_property
+    def _rest(self) -> str:
+        rest = self.url(at="")[1:]
+        return rest and f"&{rest}"
 
 
 def look_of(request: HttpRequest) -> Look:
@@ -108,9 +118,8 @@ class Bar:
     width: float
     y: float
     height: float
-    count: int
+    title: str
     url: str
-    until: datetime
 
 
 @dataclass(frozen=True)
@@ -129,14 +138,16 @@ def picture_of(look: Look, window: Window) -> Picture | None:
     if whole is None or window.first is None or window.last is None:
         return None
     most = max(column.count for column in whole.columns)
+    rest = _turned(look)[1:]
     step = 100 / COLUMNS
     bars = []
     for number, column in enumerate(whole.columns):
         if column.count:
             height = max(2.0, round(TALL * (column.count / most) ** 0.5, 1))
-            upto = _turned(look, upto=instant_of(column.upto))
+            upto = f"?upto={column.upto}{rest and f'&{rest}'}"
             place = round(step * number, 2), round(step * 0.8, 2), round(TALL - height, 1), height
-            bars.append(Bar(*place, column.count, upto, column.until))
+            title = f"{column.count:,} event{'' if column.count == 1 else 's'} up to {column.until:%H:%M:%S} UTC"
+            bars.append(Bar(*place, title, upto))
     start, end = (_share(whole, moment) for moment in (window.first.at, window.last.at))
     return Picture(whole, bars, start, round(max(0.6, end - start), 2))
 

@@ -8,16 +8,19 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
+from uuid import UUID
 
 from django.db import connection
-from django.db.models import DateTimeField, F, QuerySet, TextField, Value
+from django.db.models import DateTimeField, F, TextField, Value
 from django.db.models.functions import Cast
 
 from console.pages.run.sources import SOURCES, Rows, Source
 from runs.models import Run
 
 CARRIED = 20  # moves, attempts and waits, each, that reach into a window from before it
+ANY_RUN = UUID(int=0)
 COLUMNS = 96  # of the picture of the whole run
 RANKS = [str(rank) for rank in range(len(SOURCES) + 1)]  # of the kinds, and one past the last for the end of a column
 
@@ -86,7 +89,7 @@ class Places:
 
 def places_of(run: Run, size: int, start: Instant = NEWEST, more: int = 0) -> Places:
     """At most `size` places: the newest, or those up to an instant, or up to the last of so many `more` that come after it."""
-    sql, params = _union(run).query.sql_with_params()
+    sql, params = _union()
     lasting = [rank for rank, source in enumerate(SOURCES) if source.lasts]
     asked: list[Any] = [
         start.at,
@@ -103,7 +106,7 @@ def places_of(run: Run, size: int, start: Instant = NEWEST, more: int = 0) -> Pl
     ]
     found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     with connection.cursor() as cursor:
-        cursor.execute(_PLACES.format(sql), [*params, *asked])
+        cursor.execute(_PLACES.format(sql), [*(run.id if value == ANY_RUN else value for value in params), *asked])
         for what, *row in cursor.fetchall():
             found[what].append(tuple(row))
     newest: list[Placed] = [(at, rank, name) for at, rank, name, _ in sorted(found["newest"], key=lambda row: row[3])]
@@ -131,9 +134,12 @@ def locate(run: Run, key: str) -> Instant | None:
     return None
 
 
-def _union(run: Run) -> QuerySet[Any]:
+@cache
+def _union() -> tuple[str, tuple[Any, ...]]:
+    """All events of a run, as SQL with its values. It is composed once, for ANY_RUN, whose id stands where that of a run belongs."""
+    run = Run(id=ANY_RUN)
     first, *others = [_ranked(source, rank, run).order_by() for rank, source in enumerate(SOURCES)]
-    return first.union(*others, all=True)
+    return first.union(*others, all=True).query.sql_with_params()
 
 
 def _ranked(source: Source, rank: int, run: Run) -> Rows:
@@ -184,8 +190,8 @@ reaching AS (
         ORDER BY 1 DESC, 3 DESC LIMIT %s) r),
 span AS (SELECT min(moment) AS lo, max(moment) AS hi FROM placed),
 counted AS (
-    SELECT CASE WHEN lo = hi THEN 1 ELSE least(%s, 1 + floor(%s * extract(epoch FROM moment - lo)
-           / extract(epoch FROM hi - lo))::int) END AS number, count(*) AS events
+    SELECT CASE WHEN lo = hi THEN 1 ELSE least(%s, 1 + floor(%s * date_part('epoch', moment - lo)
+           / date_part('epoch', hi - lo))::int) END AS number, count(*) AS events
     FROM placed, span GROUP BY number)
 SELECT 'newest', moment, rank, name, place FROM newest
 UNION ALL SELECT 'reaching', moment, rank, name, 0 FROM reaching

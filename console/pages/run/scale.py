@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from itertools import pairwise
 
 LEFT, RIGHT = 2.0, 95.5  # percent; what may still land is drawn beyond RIGHT
@@ -61,8 +62,12 @@ class Scale:
 
     def x(self, moment: datetime) -> float:
         """Percent from the left. Moments outside the scale sit at its ends."""
-        index = bisect_right([piece.start for piece in self.pieces], moment) - 1
+        index = bisect_right(self._starts, moment) - 1
         return round(self.pieces[max(0, index)].at(moment), 2)
+
+    @cached_property
+    def _starts(self) -> list[datetime]:
+        return [piece.start for piece in self.pieces]
 
     def ticks(self) -> list[tuple[datetime, float]]:
         """Round times in the linear pieces, far enough from each other for their labels."""
