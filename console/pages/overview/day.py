@@ -13,25 +13,27 @@ from runs.states import BudgetUnit
 TOKENS, MICROS = (list(BudgetUnit).index(unit) + 1 for unit in (BudgetUnit.TOKENS, BudgetUnit.USD_MICROS))
 
 # What the runs that ended in an hour used, how old the oldest wait was when the hour ended, or is now, and, the same on each row,
-# how many runs ended how.
+# how many runs ended how. By the time of the statement, which the server knows as it plans, so that it takes the indexes of what
+# ended; and open waits are read by the index that holds only these (OFFSET 0), not from the first wait that there ever was.
 _DAY = """
 WITH hours AS (
-    SELECT h, least(h + interval '1 hour', clock_timestamp()) AS until
-    FROM generate_series(date_trunc('hour', clock_timestamp()) - interval '23 hours',
-        date_trunc('hour', clock_timestamp()), interval '1 hour') h),
+    SELECT h, least(h + interval '1 hour', statement_timestamp()) AS until
+    FROM generate_series(date_trunc('hour', statement_timestamp()) - interval '23 hours',
+        date_trunc('hour', statement_timestamp()), interval '1 hour') h),
 ended AS MATERIALIZED (
     SELECT date_trunc('hour', r.ended_at) AS h, r.status, count(*) AS runs, sum(a.spent[%(tokens)s]) AS tokens,
         sum(a.spent[%(micros)s]) AS micros
     FROM runs_run r LEFT JOIN runs_allowance a ON a.run_id = r.id
-    WHERE r.tenant_id = %(tenant)s AND r.ended_at >= (SELECT min(h) FROM hours) GROUP BY 1, 2),
+    WHERE r.tenant_id = %(tenant)s AND r.ended_at >= date_trunc('hour', statement_timestamp()) - interval '23 hours'
+    GROUP BY 1, 2),
 by_hour AS (SELECT h, sum(runs) AS runs, sum(tokens) AS tokens, sum(micros) AS micros FROM ended GROUP BY h),
 by_status AS (SELECT status, sum(runs)::bigint AS runs FROM ended GROUP BY status),
 waits AS (
-    (SELECT opened_at, NULL::timestamptz AS closed_at FROM approvals_wait
-     WHERE tenant_id = %(tenant)s AND status = 'OPEN' ORDER BY opened_at LIMIT 1)
+    SELECT min(opened_at) AS opened_at, NULL::timestamptz AS closed_at
+    FROM (SELECT opened_at FROM approvals_wait WHERE tenant_id = %(tenant)s AND status = 'OPEN' OFFSET 0) unclosed
     UNION ALL
     SELECT opened_at, closed_at FROM approvals_wait
-    WHERE tenant_id = %(tenant)s AND closed_at >= (SELECT min(h) FROM hours)),
+    WHERE tenant_id = %(tenant)s AND closed_at >= date_trunc('hour', statement_timestamp()) - interval '23 hours'),
 oldest AS (
     SELECT hours.h, extract(epoch FROM hours.until - min(w.opened_at)) AS seconds
     FROM hours JOIN waits w ON w.opened_at < hours.until AND (w.closed_at IS NULL OR w.closed_at >= hours.until)
