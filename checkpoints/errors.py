@@ -63,6 +63,12 @@ class NoCheckpoint(Refused):
     code = "NO_CHECKPOINT"
 
 
+class GoalMoved(Refused):
+    """Nothing was changed. The goal is at version {version} by now, by {by} at {at}; you were reading version {seen}."""
+
+    code = "GOAL_MOVED"
+
+
 class GoalUnchanged(Refused):
     """Nothing was changed. The goal you gave is the goal the run already has."""
 

@@ -85,6 +85,18 @@ class NothingToResume(Refused):
     code = "NOTHING_TO_RESUME"
 
 
+class PausedSince(Refused):
+    """Nothing was changed. {by} paused this run at {at}, which you were not shown when you asked for it to go on: “{reason}”"""
+
+    code = "PAUSED_SINCE"
+
+
+class PauseOver(Refused):
+    """Nothing was changed. The pause that you were shown has ended already."""
+
+    code = "PAUSE_OVER"
+
+
 class NothingToContinue(Refused):
     """No run was started. The run is {status}; only a run that ended without completing can be continued. {instead}"""
 
@@ -184,7 +196,9 @@ class NotAStop(Refused):
 
 
 class BulkMoved(Refused):
-    """Nothing was done. The filter finds other runs by now: {shown} were shown, and there are {now}. Look at them and ask again."""
+    """Nothing was done. The filter finds other runs by now, or one of them was paused meanwhile: {shown} were shown, and there are {now}. Look at
+    them and ask again.
+    """
 
     code = "BULK_MOVED"
 

@@ -15,6 +15,7 @@ from console.records.runs import RunDetail
 from runs.states import BudgetUnit
 from runtime.services import (
     CAP_LIMIT,
+    PauseShown,
     Terms,
     budget_raise,
     checkpoint_migrate,
@@ -39,15 +40,19 @@ class TermsBody(ReasonBody):
 
 
 class GoalBody(ReasonBody):
-    """The new goal, and why."""
+    """The new goal, and why; and the version that the person was reading, where they name it. A later one is not written over."""
 
     goal = Text()
+    version = Whole(required=False)
 
 
 class ResumeBody(ReasonBody):
-    """Why; and the revision that the person means to go on from, where they name one. Only the newest is gone on from."""
+    """Why; and the revision that the person means to go on from, where they name one. Only the newest is gone on from. `pause` is the pause that
+    they mean to take back, null where they know of none: one that somebody asked for since then stays.
+    """
 
     revision = Whole(required=False)
+    pause = serializers.UUIDField(required=False, allow_null=True)
 
 
 class CapBody(ReasonBody):
@@ -110,7 +115,9 @@ class RunResume(_Act):
     @operation("runs_resume", RunDetail, body=ResumeBody, **_ON_RUN)
     def post(self, request: Request, id: UUID) -> Response:
         """Queue a run that is held for a cause that may be gone; or, while a pause is open, take back the pause."""
-        return self.done(id, run_resume, **read(ResumeBody, request.data))
+        said = read(ResumeBody, request.data)
+        shown = {"shown": PauseShown(said.pop("pause"))} if "pause" in said else {}
+        return self.done(id, run_resume, **said, **shown)
 
 
 class RunSettle(_Act):

@@ -10,7 +10,7 @@ from accounts.states import Actor
 from console.lists.listing import Asked
 from console.lists.runs import RUNS
 from runs.models import Run
-from runs.selectors import set_digest
+from runs.selectors import bulk_digest
 from runs.states import BULK_MEANS, BULK_RUNS, BulkAct
 
 NAMED = 20
@@ -22,13 +22,14 @@ class BulkSet:
     means nothing to, counted up to one more than the limit of an act.
     """
 
+    act: BulkAct
     ids: Sequence[UUID]
     left_out: int
     asked: Asked
 
     @property
     def digest(self) -> str:
-        return set_digest(self.ids)
+        return bulk_digest(self.act, self.ids)
 
     @property
     def too_many(self) -> bool:
@@ -46,4 +47,4 @@ def bulk_set(actor: Actor, act: BulkAct, query: QueryDict) -> BulkSet:
     rows = asked.rows().select_related(None).order_by("-created_at", "-id")
     means = rows.filter(status__in=sorted(BULK_MEANS[act])).values_list("id", flat=True)
     others = rows.exclude(status__in=sorted(BULK_MEANS[act])).order_by()[: BULK_RUNS + 1].count()
-    return BulkSet(list(means[: BULK_RUNS + 1]), others, asked)
+    return BulkSet(act, list(means[: BULK_RUNS + 1]), others, asked)

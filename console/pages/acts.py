@@ -29,6 +29,7 @@ from runs.states import OPEN_CONTROL, can_pause, can_raise_cap, can_retry_resume
 from runtime.registry import agents
 from runtime.services import (
     EvidenceGiven,
+    PauseShown,
     Started,
     Terms,
     budget_raise,
@@ -108,21 +109,35 @@ def run_pause_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponse
 def run_retry(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     """GET and POST /runs/<id>/retry/: queue a held run again, or take back a pause."""
     run = access_run(actor=actor, id=id)
-    paused, stands = open_pause(run) is not None, paused_with_scope(run)
-    can = stands is None and (paused or can_retry_resume(run.status, run.hold_reason))
+    pause, stands = open_pause(run), paused_with_scope(run)
+    can = stands is None and (pause is not None or can_retry_resume(run.status, run.hold_reason))
     why = f"The run is {run.status}; only a paused run, or one that is held for a cause that may be gone, can be."
     why = stands.sentence.removeprefix("Nothing was changed. ") if stands else why
     act = Act(
-        title="Resume this run" if paused else "Try this run again",
+        title="Resume this run" if pause else "Try this run again",
         template="pages/acts/retry.html",
-        button="Resume" if paused else "Try again",
+        button="Resume" if pause else "Try again",
         done="The pause is taken back."
-        if paused
+        if pause
         else "The run is queued again. A worker takes it; every guard is asked anew.",
         off=off_reason(actor.may(Permission.RESUME), Permission.RESUME, can, why),
-        facts={"paused": paused},
+        facts={"paused": pause is not None, "asks_to_go_on": True, "pause": pause.id if pause else ""},
     )
-    return act_page(request, actor, run, act, lambda reason: run_resume(actor=actor, run_id=id, reason=reason))
+    return act_page(
+        request,
+        actor,
+        run,
+        act,
+        lambda reason: run_resume(actor=actor, run_id=id, reason=reason, shown=_pause_shown(request)),
+    )
+
+
+def _pause_shown(request: HttpRequest) -> PauseShown:
+    """The pause that the form was drawn with; none where it names none."""
+    try:
+        return PauseShown(UUID(request.POST.get("pause", "")))
+    except ValueError:
+        return PauseShown()
 
 
 @page
@@ -161,8 +176,18 @@ def run_goal(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         facts={"intent": intent, "goal": goal or intent.goal, "waits": waits_to_supersede(run)},
     )
     return act_page(
-        request, actor, run, act, lambda reason: goal_revise(actor=actor, run_id=id, goal=goal, reason=reason)
+        request,
+        actor,
+        run,
+        act,
+        lambda reason: goal_revise(actor=actor, run_id=id, goal=goal, reason=reason, version=_version(request)),
     )
+
+
+def _version(request: HttpRequest) -> int:
+    """The version of the goal that the form was drawn with."""
+    sent = request.POST.get("version", "")
+    return int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 10 else 0
 
 
 @page

@@ -4,11 +4,11 @@ from runs.selectors.bulk import (
     BulkOrder,
     BulkProgress,
     access_bulk,
+    bulk_digest,
     bulk_items_pending,
     bulk_order,
     bulk_progress,
     bulks_visible,
-    set_digest,
 )
 from runs.selectors.family import (
     child_of_lineage,
@@ -120,6 +120,7 @@ __all__ = [
     "artifacts_bytes",
     "budget_entries",
     "budget_rooms",
+    "bulk_digest",
     "bulk_items_pending",
     "bulk_order",
     "bulk_progress",
@@ -181,7 +182,6 @@ __all__ = [
     "scope_controls_visible",
     "scope_name",
     "scope_of",
-    "set_digest",
     "source_of",
     "standing_control",
     "standing_controls",

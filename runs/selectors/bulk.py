@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Count, QuerySet
@@ -10,8 +11,8 @@ from accounts.errors import NotFound
 from accounts.statements import fetch
 from accounts.states import Actor, Permission
 from runs.canonical import canonical, digest
-from runs.models import Bulk, BulkItem
-from runs.states import BulkStatus
+from runs.models import Bulk, BulkItem, ControlRequest
+from runs.states import OPEN_CONTROL, BulkAct, BulkStatus, ControlKind
 
 
 def bulks_visible(actor: Actor) -> QuerySet[Bulk]:
@@ -51,9 +52,17 @@ def bulk_progress(bulk_id: UUID) -> BulkProgress:
     )
 
 
-def set_digest(run_ids: Sequence[UUID]) -> str:
-    """The digest of a set of runs, in whatever order they are given: what a preview shows and an act names."""
-    return digest(canonical(sorted(str(id) for id in run_ids)))
+def bulk_digest(act: BulkAct, run_ids: Sequence[UUID]) -> str:
+    """The digest of a set of runs, in whatever order they are given: what a preview shows and an act names. Where they are to go on it
+    is that of their pauses as well: one that somebody asks for since then is not taken back.
+    """
+    named = sorted(str(id) for id in run_ids)
+    if act == BulkAct.RESUME:
+        open_ones = ControlRequest.objects.filter(
+            run__in=run_ids, kind=ControlKind.PAUSE, status__in=sorted(OPEN_CONTROL)
+        )
+        named += sorted(str(id) for id in open_ones.values_list("id", flat=True))
+    return digest(canonical(named))
 
 
 _PENDING = """
@@ -77,10 +86,11 @@ class BulkOrder:
     tenant_id: UUID
     requested_by: str
     door: str
+    accepted_at: datetime
 
 
 def bulk_order(item_id: int) -> BulkOrder:
     """What is to be done to the run of one item."""
     item = BulkItem.objects.select_related("bulk").get(id=item_id)
     bulk = item.bulk
-    return BulkOrder(item.run_id, bulk.act, bulk.reason, bulk.tenant_id, bulk.requested_by, bulk.door)
+    return BulkOrder(item.run_id, bulk.act, bulk.reason, bulk.tenant_id, bulk.requested_by, bulk.door, bulk.accepted_at)

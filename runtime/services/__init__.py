@@ -41,7 +41,7 @@ from runtime.services.rehearse import Rehearsal, Rehearsed, policy_rehearse, pol
 from runtime.services.release import Released, obligation_release
 from runtime.services.repeat import Repeatable, effect_repeat
 from runtime.services.replay import Replay, ReplayStep, run_replay
-from runtime.services.resume import Resumed, run_resume
+from runtime.services.resume import PauseShown, Resumed, run_resume
 from runtime.services.retain import Retention, retention_of, retention_of_tenant, run_retain
 from runtime.services.scope import (
     ScopeState,
@@ -81,6 +81,7 @@ __all__ = [
     "GrantRequest",
     "InputRefused",
     "NoticesPurged",
+    "PauseShown",
     "PauseState",
     "Preview",
     "Probed",

@@ -11,12 +11,12 @@ from accounts.errors import NotFound, Refused
 from accounts.selectors import actor_in
 from accounts.states import Actor, Permission
 from runs.errors import BulkEmpty, BulkMoved, BulkTooMany
-from runs.selectors import BulkOrder, bulk_items_pending, bulk_order, set_digest
+from runs.selectors import BulkOrder, bulk_digest, bulk_items_pending, bulk_order
 from runs.services import bulk_item_close, bulk_item_take, bulk_store
 from runs.states import BULK_RUNS, BulkAct, BulkStatus
 from runtime.services.guards import act_refusal, audited
 from runtime.services.pause import run_pause
-from runtime.services.resume import run_resume
+from runtime.services.resume import PauseShown, run_resume
 from runtime.services.stop import run_stop
 
 AT_ONCE = 0.7  # seconds that the request itself gives to it; the sweep does the rest
@@ -51,7 +51,7 @@ def _accept(
         return refused
     if len(run_ids) > BULK_RUNS:
         return BulkTooMany({"limit": BULK_RUNS})
-    if set_digest(run_ids) != shown:
+    if bulk_digest(act, run_ids) != shown:
         return BulkMoved({"shown": count, "now": len(run_ids)})
     if not run_ids:
         return BulkEmpty()
@@ -100,7 +100,8 @@ def _act(order: BulkOrder) -> object:
         BulkAct.PAUSE: run_pause,
         BulkAct.RESUME: run_resume,
     }
+    shown = {"shown": PauseShown(by=order.accepted_at)} if order.act == BulkAct.RESUME else {}
     try:
-        return acts[BulkAct(order.act)](actor=actor, run_id=order.run_id, reason=order.reason)
+        return acts[BulkAct(order.act)](actor=actor, run_id=order.run_id, reason=order.reason, **shown)
     except NotFound:
         return NobodyAnyMore()

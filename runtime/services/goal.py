@@ -10,8 +10,8 @@ from django.db import transaction
 from accounts.errors import Refused
 from accounts.states import Actor, Permission
 from approvals.services import waits_supersede
-from checkpoints.errors import GoalUnchanged, Unreadable, unreadable_refusal
-from checkpoints.selectors import load_head
+from checkpoints.errors import GoalMoved, GoalUnchanged, Unreadable, unreadable_refusal
+from checkpoints.selectors import current_intent, load_head
 from checkpoints.services import (
     NewCommitment,
     SaveRefused,
@@ -63,23 +63,26 @@ class GoalRevised:
     superseded: int
 
 
-def goal_revise(*, actor: Actor, run_id: UUID, goal: str, reason: str) -> GoalRevised | Refused:
+def goal_revise(
+    *, actor: Actor, run_id: UUID, goal: str, reason: str, version: int | None = None
+) -> GoalRevised | Refused:
     """Revise the goal of a run that no worker holds (rulings 9 and 10).
 
     Live waits are superseded first, then the head moves with trigger INTENT in its phase; a worker opens the fresh wait at
-    the new revision. Needs the permission to revise. Raises NotFound.
+    the new revision. `version`, where it is given, is that of the goal that the person was reading: a later one is not written over.
+    Needs the permission to revise. Raises NotFound.
     """
     access_run(actor=actor, id=run_id)
     outcome: GoalRevised | Refused
     try:
         with transaction.atomic():
-            outcome = _revise(actor, run_id, goal.strip(), reason.strip())
+            outcome = _revise(actor, run_id, goal.strip(), reason.strip(), version)
     except SaveRefused as refused:
         outcome = save_refusal(refused.outcome)
     return audited(outcome, actor, "run.revise_goal", "run", run_id)
 
 
-def _revise(actor: Actor, run_id: UUID, goal: str, reason: str) -> GoalRevised | Refused:
+def _revise(actor: Actor, run_id: UUID, goal: str, reason: str, seen: int | None) -> GoalRevised | Refused:
     refused = act_refusal(actor, Permission.REVISE, reason) or text_refusal("goal", goal, GOAL_LIMIT, needed=True)
     if refused is not None:
         return refused
@@ -87,6 +90,8 @@ def _revise(actor: Actor, run_id: UUID, goal: str, reason: str) -> GoalRevised |
     if isinstance(found, Refused):
         return found
     run, position = found
+    if seen is not None and seen != position.snapshot.contract.version:
+        return _goal_moved(run_id, seen)
     if position.snapshot.contract.goal == goal:
         return GoalUnchanged()
     notice = f"The goal was revised by a person. Reason: {reason}\nThe goal is now: {goal}"
@@ -101,6 +106,12 @@ def _revise(actor: Actor, run_id: UUID, goal: str, reason: str) -> GoalRevised |
     }
     audit(actor, "run.revise_goal", "run", run.id, detail)
     return revised
+
+
+def _goal_moved(run_id: UUID, seen: int) -> GoalMoved:
+    now = current_intent(run_id)
+    by, at = now.revised_by.partition(":")[2], f"{now.at:%Y-%m-%d %H:%M:%S} UTC"
+    return GoalMoved({"seen": seen, "version": now.version, "by": by, "at": at})
 
 
 def contract_lock(run_id: UUID) -> tuple[Any, Any] | Refused:

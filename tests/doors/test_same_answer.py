@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -12,6 +13,7 @@ from django.test import Client
 from accounts.models import Tenant, User
 from accounts.states import Role
 from approvals.models import Decision, Vote, Wait
+from runs.models import Run
 from tests.doors.world import OPERATOR, Doors, manage
 from tests.engine.engine import demand, pass_deadline, sql_past_triggers
 
@@ -152,3 +154,23 @@ def test_a_batch_whose_verdict_is_none_rejects_nothing(doors: Doors, asked: Wait
     page = client.post("/inbox/batch/", body)
     assert page.status_code == 400 and "A decision is either approve or reject." in page.content.decode()
     assert Wait.objects.get(id=asked.id).status == "OPEN"
+
+
+def test_a_goal_and_a_pause_that_came_since_are_left_alone_at_every_door(doors: Doors) -> None:
+    """Two people at one run: what the second one means was drawn before the first one acted."""
+    run, who = doors.waiting().run_id, ("--as", OPERATOR, "--json")
+    client, said = Client(), {"reason": "I read it"}
+    client.force_login(User.objects.get(username=OPERATOR))
+    assert doors.api("POST", f"/runs/{run}/goal/", {"goal": "Only compare.", **said}).status_code == 200
+    page = client.post(f"/runs/{run}/goal/", {"goal": "Publish it.", "version": "1", **said}).content.decode()
+    assert CODE.findall(page) == ["GOAL_MOVED"] and "Publish it.</textarea>" in page and "Only compare." in page
+    late = doors.api("POST", f"/runs/{run}/goal/", {"goal": "Publish it.", "version": 1, **said})
+    typed = manage("runs", "revise-goal", run, "--goal", "P", "--seen-version", "1", "--reason", "late", *who)
+    assert (late.json()["code"], typed.json["error"]["code"]) == ("GOAL_MOVED", "GOAL_MOVED")
+    assert doors.api("POST", f"/runs/{run}/pause/", said).status_code == 200
+    page = client.post(f"/runs/{run}/retry/", {"pause": "", **said}).content.decode()
+    late = doors.api("POST", f"/runs/{run}/resume/", {"pause": None, **said})
+    typed = manage("runs", "resume", run, "--pause", uuid4(), "--reason", "late", *who)
+    assert CODE.findall(page) == ["PAUSED_SINCE"]
+    assert (late.json()["code"], typed.json["error"]["code"]) == ("PAUSED_SINCE", "PAUSED_SINCE")
+    assert Run.objects.get(id=run).status == "HELD"

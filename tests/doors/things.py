@@ -20,7 +20,7 @@ from approvals.services import FileGiven, GrantGiven, PolicySaved, QuestionAnswe
 from checkpoints.models import Checkpoint, Commitment, Intent, Obligation
 from receipts.models import Contradiction, Reconciliation, ReportVersion, ToolCall
 from runs.models import ControlRequest, Run, ScopeControl, Wakeup
-from runs.selectors import set_digest
+from runs.selectors import bulk_digest
 from runs.services import workspace_open
 from runs.states import BulkAct, ScopeKind
 from runtime.loop import drive
@@ -143,7 +143,7 @@ def told_no_more() -> UUID:
 
 def bulk_of_the_tour(over: Run) -> UUID:
     """An act on many runs that is over: its one run refused it, since it had ended."""
-    digest = set_digest([over.id])
+    digest = bulk_digest(BulkAct.STOP, [over.id])
     done = bulk_accept(
         actor=person(OPERATOR), act=BulkAct.STOP, reason="walked", query="", run_ids=[over.id], shown=digest, count=1
     )

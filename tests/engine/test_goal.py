@@ -13,9 +13,9 @@ from accounts.models import AuditEvent
 from approvals.errors import AlreadyDecided, StaleRevision, Superseded
 from approvals.models import Decision, Wait
 from approvals.services import Decided
-from checkpoints.errors import GoalUnchanged, ObligationClosed
+from checkpoints.errors import GoalMoved, GoalUnchanged, ObligationClosed
 from checkpoints.models import Checkpoint, Intent, Obligation
-from checkpoints.selectors import load_head
+from checkpoints.selectors import current_intent, load_head
 from receipts.models import ModelCall
 from runs.errors import RunEnded, RunHeldByWorker
 from runs.leases import lease_acquire, lease_lock
@@ -23,7 +23,7 @@ from runs.models import Wakeup
 from runs.states import Holding
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
-from runtime.services import GoalRevised, Released, RunUnreadable
+from runtime.services import GoalRevised, Released, RunUnreadable, goal_revise
 from runtime.tasks import sweep
 from tests.engine.engine import (
     At,
@@ -51,6 +51,17 @@ GOAL = "Do it, and say why."
 
 def wakeups_of(run_id: UUID) -> list[tuple[str, str]]:
     return list(Wakeup.objects.filter(run_id=run_id).order_by("created_at").values_list("cause", "status"))
+
+
+def test_a_goal_that_somebody_has_revised_since_is_not_written_over(engine: Engine, wait: Wait) -> None:
+    run_id = wait.run_id
+    assert isinstance(engine.revise(run_id, "Do it, and publish nothing."), GoalRevised)
+    late = goal_revise(actor=engine.person("otto"), run_id=run_id, goal=GOAL, reason="late", version=1)
+    assert isinstance(late, GoalMoved) and "at version 2 by now, by otto-north" in late.sentence
+    assert current_intent(run_id).goal == "Do it, and publish nothing."
+    assert isinstance(
+        goal_revise(actor=engine.person("otto"), run_id=run_id, goal=GOAL, reason="r", version=2), GoalRevised
+    )
 
 
 # ── what a revision does ─────────────────────────────────────────────────────

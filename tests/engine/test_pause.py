@@ -9,12 +9,13 @@ import pytest
 from accounts.errors import Refused
 from approvals.models import Wait
 from receipts.models import Attempt
+from runs.errors import PausedSince, PauseOver
 from runs.models import ControlRequest
 from runs.statements import run_statement
 from runtime import statements as steps
 from runtime.contracts import ToolUnknown
 from runtime.loop import drive
-from runtime.services import CapRaised, PauseState, Resumed, budget_raise, run_pause
+from runtime.services import CapRaised, PauseShown, PauseState, Resumed, budget_raise, run_pause, run_resume
 from runtime.tasks import sweep
 from tests.engine.engine import (
     At,
@@ -61,6 +62,28 @@ def resumed(engine: Engine, run_id: UUID) -> None:
 
 
 # ── a run without a holder ──
+
+
+@pytest.mark.parametrize("knew", ["none", "another"])
+def test_who_was_not_shown_a_pause_does_not_take_it_back(engine: Engine, knew: str) -> None:
+    run_id = engine.start()
+    pause(engine, run_id)
+    shown = PauseShown(None if knew == "none" else the_pause(run_id).id)
+    if knew == "another":
+        resumed(engine, run_id)
+        pause(engine, run_id)
+    refused = run_resume(actor=engine.person("otto"), run_id=run_id, reason="go on", shown=shown)
+    assert isinstance(refused, PausedSince) and "otto-north paused this run at" in refused.sentence
+    assert_paused(run_id)
+
+
+def test_who_means_a_pause_that_is_over_has_nothing_else_tried_again(engine: Engine) -> None:
+    run_id = engine.start()
+    pause(engine, run_id)
+    shown = PauseShown(the_pause(run_id).id)
+    resumed(engine, run_id)
+    refused = run_resume(actor=engine.person("otto"), run_id=run_id, reason="go on", shown=shown)
+    assert isinstance(refused, PauseOver)
 
 
 def test_a_queued_run_is_held_at_once_and_goes_on_when_it_is_resumed(engine: Engine) -> None:

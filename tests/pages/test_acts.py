@@ -1,5 +1,6 @@
 """Small acts on a run: consequences first, a reason always, a refusal that keeps what was typed."""
 
+import re
 from datetime import timedelta
 
 from django.utils import timezone
@@ -10,7 +11,7 @@ from receipts.models import Contradiction, ToolCall
 from receipts.states import FollowUp, Verdict
 from runs.models import Run, Wakeup
 from runs.services import refusal_record
-from runs.states import RefusalKind
+from runs.states import OPEN_CONTROL, RefusalKind
 from runtime.services import Reconciled, VerdictRequest, call_reconcile
 from tests.pages import story
 from tests.pages.conftest import Member
@@ -177,10 +178,23 @@ def test_pausing_and_resuming_from_the_run_page(mo: Member, viewer: Member) -> N
     assert mo.client.post(act, {"reason": "Not tonight."})["Location"] == page
     html = mo.get(page)
     assert "A person has paused it" in html and "Not tonight." in html and "Resume…" in html and "Pause…" not in html
-    mo.client.post(f"/runs/{told.run.id}/retry/", {"reason": "Morning."})
+    (pause,) = re.findall(r'name="pause" value="([^"]+)"', mo.get(f"/runs/{told.run.id}/retry/"))
+    mo.client.post(f"/runs/{told.run.id}/retry/", {"pause": pause, "reason": "Morning."})
     told.run.refresh_from_db()
     assert told.run.status == "WAITING"
     assert "Pause settled" in mo.get(page)
+
+
+def test_trying_again_takes_back_no_pause_that_the_page_did_not_show(mo: Member, viewer: Member) -> None:
+    """Somebody pauses the run while another one reads the page that would try it again."""
+    run = refused_run(mo)
+    drawn = re.findall(r'name="pause" value="([^"]*)"', mo.get(f"/runs/{run.id}/retry/"))
+    mo.client.post(f"/runs/{run.id}/pause/", {"reason": "It pays twice."})
+    answer = mo.client.post(f"/runs/{run.id}/retry/", {"pause": drawn[0], "reason": "The tool is back."})
+    assert drawn == [""] and answer.status_code == 409
+    assert "paused this run at" in answer.content.decode() and "It pays twice." in answer.content.decode()
+    assert "The tool is back.</textarea>" in answer.content.decode()
+    assert run.controls.get(kind="PAUSE").status in OPEN_CONTROL
 
 
 def test_raising_a_cap_from_the_run_page(mo: Member) -> None:

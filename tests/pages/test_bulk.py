@@ -13,6 +13,7 @@ from accounts.models import AuditEvent, Membership
 from accounts.states import Role
 from runs.models import BulkItem, ControlRequest, Run
 from runs.selectors import bulk_items_pending
+from runs.states import OPEN_CONTROL
 from runtime.services import bulk, bulk_item_do
 from runtime.sweep import STEPS
 from tests.pages import story
@@ -133,6 +134,31 @@ def test_held_runs_are_asked_to_try_again(mo: Member) -> None:
     answer = mo.post("/bulks/new/", **shown(mo, "status=HELD", "RESUME"), reason="It is put right.")
     assert answer.status == 302 and BulkItem.objects.get().status == "DONE"
     assert Run.objects.get(id=held.run.id).status == "QUEUED"
+
+
+def test_a_pause_that_is_asked_for_after_the_preview_or_after_the_act_is_not_taken_back(
+    mo: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweep may come to a run long after somebody asked for it to go on."""
+    now = timezone.now()
+    first, second = (story.held(mo.tenant, now - timedelta(minutes=9), "RESUME_REFUSED", n, "SCHEMA").run for n in "ab")
+    form = shown(mo, "status=HELD", "RESUME")
+    mo.post(f"/runs/{first.id}/pause/", reason="It pays twice.")
+    assert mo.post("/bulks/new/", **form, reason="It is put right.").status == 409
+    monkeypatch.setattr(bulk, "AT_ONCE", 0.0)
+    assert mo.post("/bulks/new/", **shown(mo, "q=b", "RESUME"), reason="It is put right.").status == 302
+    mo.post(f"/runs/{second.id}/pause/", reason="It pays twice.")
+    for unit in STEPS["bulks"]():
+        unit.act()
+    assert (BulkItem.objects.get().status, BulkItem.objects.get().code) == ("REFUSED", "PAUSED_SINCE")
+    assert {one.status for one in ControlRequest.objects.all()} <= OPEN_CONTROL
+
+
+def test_a_pause_that_was_shown_is_taken_back_with_the_others(mo: Member) -> None:
+    (run,) = some(mo, 1)
+    mo.post(f"/runs/{run.id}/pause/", reason="A look first.")
+    assert mo.post("/bulks/new/", **shown(mo, "status=HELD", "RESUME"), reason="Looked at.").status == 302
+    assert (statuses([run]), ControlRequest.objects.get().status) == (["QUEUED"], "SETTLED")
 
 
 def test_a_viewer_is_refused_and_a_stranger_finds_nothing(mo: Member, stranger: Member) -> None:

@@ -20,6 +20,7 @@ from console.uploads import MAX_INPUT_BYTES, too_big
 from runs.selectors import access_run
 from runs.states import BudgetUnit, RecoveryPolicy, RunStatus
 from runtime.services import (
+    PauseShown,
     StartRequest,
     Terms,
     Upload,
@@ -108,9 +109,15 @@ class Command(Noun):
         resuming.add_argument(
             "--revision", type=int, help="the newest revision that you saw; refused if there is a newer one"
         )
+        resuming.add_argument(
+            "--pause", type=UUID, help="the pause that you mean to take back; refused if it is not that one"
+        )
         self._add_act("settle", self.settle, "End a run that no worker holds, by what is known.")
         revising = self._add_act("revise-goal", self.revise_goal, "Revise the goal of a run that no worker holds.")
         revising.add_argument("--goal", required=True, help="the new goal, in words")
+        revising.add_argument(
+            "--seen-version", type=int, help="the version that you were reading; refused if there is a newer one"
+        )
         binding = self._add_act("bind", self.bind, "Bind a run that no worker holds to more.")
         self._add_terms(binding)
         raising = self._add_act("raise-cap", self.raise_cap, "Raise the cap of one unit of a run's budget.")
@@ -219,7 +226,13 @@ class Command(Noun):
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
 
     def resume(self, asked: Asked) -> Shown | Refused:
-        outcome = run_resume(actor=asked.actor, run_id=asked["id"], reason=asked["reason"], revision=asked["revision"])
+        outcome = run_resume(
+            actor=asked.actor,
+            run_id=asked["id"],
+            reason=asked["reason"],
+            revision=asked["revision"],
+            shown=PauseShown(asked["pause"]) if asked["pause"] else None,
+        )
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
 
     def settle(self, asked: Asked) -> Shown | Refused:
@@ -227,7 +240,8 @@ class Command(Noun):
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
 
     def revise_goal(self, asked: Asked) -> Shown | Refused:
-        outcome = goal_revise(actor=asked.actor, run_id=asked["id"], goal=asked["goal"], reason=asked["reason"])
+        said = {"goal": asked["goal"], "reason": asked["reason"], "version": asked["seen_version"]}
+        outcome = goal_revise(actor=asked.actor, run_id=asked["id"], **said)
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
 
     def bind(self, asked: Asked) -> Shown | Refused:

@@ -27,7 +27,7 @@ from approvals.services import (
 )
 from receipts.models import Contradiction, ToolCall
 from runs.models import Run
-from runs.selectors import set_digest
+from runs.selectors import bulk_digest
 from runs.services import memory_store, progress_store
 from runs.states import BulkAct, ScopeKind
 from runtime.services import (
@@ -209,7 +209,7 @@ def _bulk(ann: Actor, over: UUID) -> UUID:
         reason="The night is over.",
         query="",
         run_ids=[over],
-        shown=set_digest([over]),
+        shown=bulk_digest(BulkAct.STOP, [over]),
         count=1,
     )
     assert isinstance(done, BulkAccepted), done
