@@ -17,6 +17,7 @@ from runs.models import Run
 from runtime.masking import Masks
 
 RUNS = 200  # where earlier calls are looked for: the newest runs of the same agent by then, and the run itself
+NEAR = 1_000  # waits of these runs; the limit keeps the server from beginning with all decisions that people have made
 CALLS = 100  # the newest of them
 
 
@@ -41,13 +42,15 @@ def asked_before(wait: Wait) -> QuerySet[Wait]:
     agent = wait.run.agent_version.agent_id
     runs = Run.objects.filter(tenant_id=wait.tenant_id, thread__agent_id=agent, created_at__lt=wait.opened_at)
     newest = Run.objects.filter(id__in=runs.order_by("-created_at", "-id").values("id")[:RUNS]).values("id")
-    asked = Wait.objects.filter(
+    near = Wait.objects.filter(
         run__in=newest.union(Run.objects.filter(id=wait.run_id).values("id")),
         kind=WaitKind.APPROVAL,
         tool_call__tool=wait.tool_call.tool,
         opened_at__lt=wait.opened_at,
-        decision__actor__startswith="person:",
     ).exclude(id=wait.id)
+    asked = Wait.objects.filter(
+        id__in=near.order_by("-opened_at").values("id")[:NEAR], decision__actor__startswith="person:"
+    )
     found = asked.select_related("tool_call__run__agent_version", "decision").defer(
         "tool_call__run__agent_version__manifest"
     )

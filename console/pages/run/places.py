@@ -143,7 +143,7 @@ def _union() -> tuple[str, tuple[Any, ...]]:
 
 
 def _ranked(source: Source, rank: int, run: Run) -> Rows:
-    rows = source.rows(run).filter(source.only).select_related(None).defer(None)
+    rows = source.rows().filter(source.of(run), source.only).select_related(None).defer(None)
     ended = F(source.end) if source.end else Value(None, DateTimeField())
     placed: Rows = rows.annotate(
         moment=F(source.clock), rank=Value(rank), name=Cast("pk", TextField()), ended=Cast(ended, DateTimeField())

@@ -19,14 +19,15 @@ Rows = QuerySet[Any]
 
 @dataclass(frozen=True)
 class Source:
-    """Events of one kind: where their rows are, when they happened, and what they read as.
+    """Events of one kind: where their rows are, which of them are a run's, when they happened, and what they read as.
 
     `named` finds the rows that the rest of a key names; it raises ValueError where it names none. What `lasts` reaches into a
     window that it began before, until the time in the column `end`, if it has one.
     """
 
     kind: str
-    rows: Callable[[Run], Rows]
+    rows: Callable[[], Rows]
+    of: Callable[[Run], Q]
     clock: str
     named: Callable[[Sequence[str]], Q]
     event: Callable[[Any], Event]
@@ -35,25 +36,25 @@ class Source:
     end: str = ""
 
 
-def _attempts(kind: str) -> Callable[[Run], Rows]:
-    def rows(run: Run) -> Rows:
-        tried = Attempt.objects.filter(**{f"{kind}__run": run})
-        return tried.select_related("tool_call", "model_call").defer("tool_call__args")
-
-    return rows
+def _attempts() -> Rows:
+    return Attempt.objects.select_related("tool_call", "model_call").defer("tool_call__args")
 
 
-def _waits(run: Run) -> Rows:
-    return Wait.objects.filter(run=run).select_related("tool_call", "decision").defer("tool_call__args")
+def _waits() -> Rows:
+    return Wait.objects.select_related("tool_call", "decision").defer("tool_call__args")
 
 
-def _publications(run: Run) -> Rows:
-    away = Publication.objects.filter(report_version__run=run).exclude(channel="console")
-    return away.select_related("report_version")
+def _verdicts() -> Rows:
+    return Reconciliation.objects.select_related("tool_call").defer("tool_call__args")
 
 
-def _verdicts(run: Run) -> Rows:
-    return Reconciliation.objects.filter(tool_call__run=run).select_related("tool_call").defer("tool_call__args")
+def _named(run: Run) -> Q:
+    return Q(run=run)
+
+
+def _through(receipt: str) -> Callable[[Run], Q]:
+    """The rows whose receipt names the run."""
+    return lambda run: Q(**{f"{receipt}__run": run})
 
 
 def _id(rest: Sequence[str]) -> Q:
@@ -86,24 +87,25 @@ def _control(stage: str) -> Source:
     def event(row: ControlRequest) -> Event:
         return shown.control_event(row, stage)
 
-    def rows(run: Run) -> Rows:
-        return ControlRequest.objects.filter(run=run)
-
-    return Source(stage, rows, f"{stage}_at", _id, event, Q(**{f"{stage}_at__isnull": False}))
+    return Source(
+        stage, ControlRequest.objects.all, _named, f"{stage}_at", _id, event, Q(**{f"{stage}_at__isnull": False})
+    )
 
 
 SOURCES: tuple[Source, ...] = (
-    Source("move", lambda run: RunTransition.objects.filter(run=run), "at", _number, shown.status_event, lasts=True),
+    Source("move", RunTransition.objects.all, _named, "at", _number, shown.status_event, lasts=True),
     Source(
         "rev",
-        lambda run: Checkpoint.objects.filter(run=run).defer("body"),
+        lambda: Checkpoint.objects.defer("body"),
+        _named,
         "created_at",
         lambda rest: Q(revision=_counted(rest[0])),
         shown.checkpoint_event,
     ),
     Source(
         "turn",
-        _attempts("model_call"),
+        _attempts,
+        _through("model_call"),
         "dispatched_at",
         _tried("model_call"),
         shown.attempt_event,
@@ -112,22 +114,39 @@ SOURCES: tuple[Source, ...] = (
     ),
     Source(
         "call",
-        _attempts("tool_call"),
+        _attempts,
+        _through("tool_call"),
         "dispatched_at",
         _tried("tool_call"),
         shown.attempt_event,
         lasts=True,
         end="finished_at",
     ),
-    Source("wait", _waits, "opened_at", _id, shown.wait_event, lasts=True, end="closed_at"),
-    Source("decision", _waits, "decision__at", _id, shown.decision_event, Q(decision__isnull=False)),
-    Source("closed", _waits, "closed_at", _id, shown.closed_event, Q(status__in=shown.CLOSED, closed_at__isnull=False)),
-    Source("report", lambda run: ReportVersion.objects.filter(run=run), "committed_at", _id, shown.version_event),
-    Source("publication", _publications, "changed_at", _id, shown.publication_event),
+    Source("wait", _waits, _named, "opened_at", _id, shown.wait_event, lasts=True, end="closed_at"),
+    Source("decision", _waits, _named, "decision__at", _id, shown.decision_event, Q(decision__isnull=False)),
+    Source(
+        "closed",
+        _waits,
+        _named,
+        "closed_at",
+        _id,
+        shown.closed_event,
+        Q(status__in=shown.CLOSED, closed_at__isnull=False),
+    ),
+    Source("report", ReportVersion.objects.all, _named, "committed_at", _id, shown.version_event),
+    Source(
+        "publication",
+        lambda: Publication.objects.select_related("report_version"),
+        _through("report_version"),
+        "changed_at",
+        _id,
+        shown.publication_event,
+        ~Q(channel="console"),
+    ),
     _control("accepted"),
     _control("adopted"),
     _control("settled"),
-    Source("refusal", lambda run: Refusal.objects.filter(run=run), "at", _number, shown.refusal_event),
-    Source("save", lambda run: SaveAttempt.objects.filter(run=run, kind=None), "at", _id, shown.lost_save_event),
-    Source("verdict", _verdicts, "at", _id, shown.verdict_event),
+    Source("refusal", Refusal.objects.all, _named, "at", _number, shown.refusal_event),
+    Source("save", SaveAttempt.objects.all, _named, "at", _id, shown.lost_save_event, Q(kind=None)),
+    Source("verdict", _verdicts, _through("tool_call"), "at", _id, shown.verdict_event),
 )

@@ -44,7 +44,7 @@ def window_of(
     found = locate(run, key) if key else None
     if found is not None and found not in (Instant(*place) for place in places.shown):
         places = places_of(run, size, found, size // 2)
-    return _read(run, places)
+    return _read(places)
 
 
 def named_key(asked: str, events: Iterable[Event]) -> str:
@@ -53,8 +53,8 @@ def named_key(asked: str, events: Iterable[Event]) -> str:
     return next((key for key in reversed(keys) if key == asked or key.startswith(f"{asked}:")), "")
 
 
-def _read(run: Run, places: Places) -> Window:
-    events = _events(run, [*places.reaching, *places.shown])
+def _read(places: Places) -> Window:
+    events = _events([*places.reaching, *places.shown])
     before, inside = events[: len(places.reaching)], events[len(places.reaching) :]
     return Window(
         events=inside,
@@ -68,13 +68,15 @@ def _read(run: Run, places: Places) -> Window:
     )
 
 
-def _events(run: Run, places: Sequence[Placed]) -> list[Event]:
-    """The events at some places, in their order. One query, whatever their kinds."""
+def _events(places: Sequence[Placed]) -> list[Event]:
+    """The events at some places of a run, in their order. One query, whatever their kinds; by their keys alone, since a condition
+    on the run would have the server read all that it holds.
+    """
     names: dict[int, list[str]] = {}
     for _, rank, name in places:
         names.setdefault(rank, []).append(name)
     if not names:
         return []
-    found = together(*(SOURCES[rank].rows(run).filter(pk__in=wanted) for rank, wanted in names.items()))
+    found = together(*(SOURCES[rank].rows().filter(pk__in=wanted) for rank, wanted in names.items()))
     rows = {rank: {str(row.pk): row for row in some} for rank, some in zip(names, found, strict=True)}
     return [SOURCES[rank].event(rows[rank][name]) for _, rank, name in places]
