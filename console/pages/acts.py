@@ -24,12 +24,13 @@ from console.pages.words import CLOSING
 from receipts.selectors import access_call, access_contradiction, outcome_counts
 from receipts.states import CallStatus, Closing, Verdict
 from runs.models import Budget, Run
-from runs.selectors import access_run, open_pause
+from runs.selectors import access_run, control_of, open_pause
 from runs.states import OPEN_CONTROL, can_pause, can_raise_cap, can_retry_resume, can_revise_goal, can_settle
 from runtime.registry import agents
 from runtime.services import (
     EvidenceGiven,
     PauseShown,
+    PauseState,
     Started,
     Terms,
     budget_raise,
@@ -49,7 +50,9 @@ from runtime.services import (
 
 @dataclass(frozen=True)
 class Act:
-    """What an act's page shows. `off` says why the act can't be done now; empty when it can."""
+    """What an act's page shows. `off` says why the act can't be done now; empty when it can. `done` is what is said once it is done;
+    `found` says of an outcome that it was so already, in words, or nothing.
+    """
 
     title: str
     template: str
@@ -57,6 +60,7 @@ class Act:
     done: str
     off: str
     facts: Mapping[str, Any]
+    found: Callable[[Any], str] = lambda _: ""
 
 
 def act_page(
@@ -69,7 +73,8 @@ def act_page(
     if request.method == "POST":
         outcome = do(request.POST.get("reason", ""))
         if not isinstance(outcome, Refused):
-            messages.success(request, act.done, extra_tags="is-clear")
+            found = act.found(outcome)
+            messages.success(request, found or act.done, extra_tags="is-caution" if found else "is-clear")
             return redirect(reverse("run", args=[outcome.run_id if isinstance(outcome, Started) else run.id]))
         refused = outcome
     context = {"run": run, "act": act, "refused": refused, "reason": request.POST.get("reason", ""), **act.facts}
@@ -101,8 +106,21 @@ def run_pause_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponse
         done="The pause is accepted. Nothing new is sent until somebody resumes the run.",
         off=off_reason(actor.may(Permission.PAUSE), Permission.PAUSE, can_pause(run.status, control_open), why),
         facts={"paused": open_pause(run) is not None},
+        found=_paused_already,
     )
     return act_page(request, actor, run, act, lambda reason: run_pause(actor=actor, run_id=id, reason=reason))
+
+
+def _paused_already(outcome: PauseState) -> str:
+    """What is said to who asks for a pause a moment after somebody else: there is one pause of a run, and it is not theirs."""
+    if outcome.new:
+        return ""
+    first = control_of(outcome.request_id)
+    by = first.requested_by.partition(":")[2]
+    return (
+        f"It was paused already: {by} paused it at {first.accepted_at:%H:%M:%S} UTC. Your reason was not stored, and whoever "
+        "resumes the run takes back that one pause."
+    )
 
 
 @page
@@ -253,7 +271,9 @@ def commitment(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase
         title=f"Withdraw this {term.kind.lower()}",
         template="pages/acts/withdraw.html",
         button="Withdraw it",
-        done="It is withdrawn. The run sends nothing more with an effect on it, and is held.",
+        done="It is withdrawn. The run has ended, and stays as it ended."
+        if term.run.ended_at
+        else "It is withdrawn. The run sends nothing more with an effect on it, and is held at its next step.",
         off=off_reason(
             actor.may(Permission.REVISE), Permission.REVISE, can_withdraw(term.status), "It is withdrawn already."
         ),
@@ -337,7 +357,9 @@ def obligation(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase
         title="Release a promise",
         template="pages/acts/release.html",
         button="Release this promise",
-        done="The promise is released. The run can complete without it.",
+        done="The promise is released. The run has ended, and stays as it ended."
+        if promise.run.ended_at
+        else "The promise is released. The run can complete without it.",
         off=off_reason(actor.may(Permission.RELEASE), Permission.RELEASE, can, f"It is {promise.status} already."),
         facts={"promise": promise},
     )

@@ -166,6 +166,17 @@ def test_asking_the_api_without_wanting_its_answer_is_no_look(doors: Doors, wait
     assert Look.objects.count() == before + 1
 
 
+def test_the_page_of_a_question_that_nobody_has_before_them_is_no_look(doors: Doors) -> None:
+    wait = doors.asking()
+    page, client, before = f"/waits/{wait.id}/", browser(OPERATOR), Look.objects.count()
+    assert client.head(page).status_code == 200
+    for headers in PREFETCHES:
+        assert client.get(page, headers=headers).status_code == 200
+    assert Look.objects.count() == before
+    client.get(page)
+    assert Look.objects.count() == before + 1
+
+
 def test_a_link_is_the_page_of_its_subject(doors: Doors, waiting: Wait) -> None:
     with override_settings(PUBLIC_URL="https://signalbox.example"):
         assert link("wait", waiting.id) == f"https://signalbox.example{reverse('wait', args=[waiting.id])}"

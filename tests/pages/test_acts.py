@@ -9,12 +9,12 @@ from accounts.selectors import actor_named
 from checkpoints.models import Commitment, Obligation
 from receipts.models import Contradiction, ToolCall
 from receipts.states import FollowUp, Verdict
-from runs.models import Run, Wakeup
+from runs.models import ControlRequest, Run, Wakeup
 from runs.services import refusal_record
 from runs.states import OPEN_CONTROL, RefusalKind
 from runtime.services import Reconciled, VerdictRequest, call_reconcile
 from tests.pages import story
-from tests.pages.conftest import Member
+from tests.pages.conftest import ALL, Member, member
 
 
 def refused_run(mo: Member) -> Run:
@@ -195,6 +195,40 @@ def test_trying_again_takes_back_no_pause_that_the_page_did_not_show(mo: Member,
     assert "paused this run at" in answer.content.decode() and "It pays twice." in answer.content.decode()
     assert "The tool is back.</textarea>" in answer.content.decode()
     assert run.controls.get(kind="PAUSE").status in OPEN_CONTROL
+
+
+def test_who_pauses_a_moment_after_somebody_else_is_told_whose_pause_it_is(mo: Member) -> None:
+    told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
+    act, late = f"/runs/{told.run.id}/pause/", member("funds", "li.wei", ALL)
+    late.get(act)
+    mo.client.post(act, {"reason": "Not tonight."})
+    html = late.client.post(act, {"reason": "Not before the audit."}, follow=True).content.decode()
+    assert "It was paused already: mo.okafor paused it at" in html and "The pause is accepted." not in html
+    assert ControlRequest.objects.get().reason == "Not tonight."
+
+
+def test_what_is_let_go_after_the_end_of_a_run_is_not_said_to_hold_or_to_queue_it(mo: Member) -> None:
+    told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
+    promise = Obligation.objects.get(run=told.run, status="OPEN")
+    term = Commitment.objects.create(
+        tenant=mo.tenant,
+        run=told.run,
+        kind="CONSTRAINT",
+        statement="Publish nothing.",
+        source_kind="PERSON",
+        source_ref="person:mo.okafor",
+        source_version="start",
+        accepted_revision=1,
+    )
+    Run.objects.filter(id=told.run.id).update(status="CANCELLED", ended_at=timezone.now())
+    for url in (f"/obligations/{promise.id}/release/", f"/commitments/{term.id}/withdraw/"):
+        drawn = mo.get(url)
+        assert (
+            "The run has ended" in drawn
+            and "held" not in drawn.partition('<ol class="steps">')[2].partition("</ol>")[0]
+        )
+        html = mo.client.post(url, {"reason": "It is over."}, follow=True).content.decode()
+        assert "The run has ended, and stays as it ended." in html
 
 
 def test_raising_a_cap_from_the_run_page(mo: Member) -> None:

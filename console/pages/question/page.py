@@ -29,6 +29,7 @@ from approvals.services import (
 )
 from approvals.states import AnswerKind, DecisionVerdict
 from console.api.view import file_response
+from console.look import looks
 from console.pages.decision.state import WaitState, asks, more_answers, wait_url, what_moved
 from console.pages.notice import Notice, refusal_notice
 from console.pages.question.form import Shown, sent_fields, shown_fields
@@ -73,7 +74,7 @@ def question_page(request: HttpRequest, actor: Actor, wait: Wait) -> HttpRespons
             return redirect(wait_url(wait))
         refused = outcome
         wait = access_wait(actor=actor, id=wait.id)
-    elif whole and asked is not None and not mask.paths:
+    elif whole and asked is not None and not mask.paths and looks(request):
         wait_looked(actor=actor, wait_id=wait.id)
     context = _context(request, WaitState(wait, actor), asked, refused)
     return respond(request, actor, "pages/question/page.html", context, PANELS, refused.status if refused else 200)
