@@ -136,7 +136,9 @@ RUNS = Listing(
     ),
     columns=COLUMNS,
     shown=("title", "status", "phase", "agent", "tags", "created_at", "created_by"),
-    empty=Empty("There is no run yet.", "Start one: it needs two files and a goal.", "run-new", "New run"),
+    empty=Empty(
+        "There is no run yet.", "It takes two files, or claims that are typed, and a goal.", "run-new", "New run"
+    ),
     dress=_dress,
     over=lambda run: run.ended_at is not None,
 )

@@ -15,13 +15,14 @@ from accounts.states import Actor, Permission
 from approvals.models import Delegation
 from approvals.selectors import access_delegation, delegations_visible
 from approvals.services import DelegationWanted, delegation_end, delegation_give
-from console.pages.room import page, respond
+from console.pages.room import for_readers, page, respond
 from runs.selectors import database_now
 
 ROWS = 200
 
 
 @page
+@for_readers
 def delegation_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """Those of the tenant, the newest first; and a form to give one."""
     refused: Refused | None = None

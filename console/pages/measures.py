@@ -5,12 +5,13 @@ from django.http.response import HttpResponseBase
 
 from accounts.states import Actor
 from approvals.reports import measures_of
-from console.pages.room import page, respond
+from console.pages.room import for_readers, page, respond
 
 SPANS = (1, 7, 30, 90)
 
 
 @page
+@for_readers
 def measures_page(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """`?days=` says over how many; 30 by default."""
     asked = request.GET.get("days", "")

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from accounts.states import Actor
-from console.pages.room import page, respond
+from console.pages.room import for_readers, page, respond
 from receipts.models import ReportVersion
 from runs.selectors import access_workspace, memory_text, memory_visible, progress_of, workspaces_visible
 
@@ -17,6 +17,7 @@ ROWS = 200
 
 
 @page
+@for_readers
 def workspace_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """The workspaces of the tenant, the newest first."""
     workspaces = workspaces_visible(actor).order_by("-created_at", "-id")[:ROWS]
@@ -37,6 +38,7 @@ def workspace_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponse
 
 
 @page
+@for_readers
 def memory_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """What the tenant's agents remember, the newest first."""
     items = memory_visible(actor).order_by("-at", "-id")[:ROWS]

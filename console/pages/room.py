@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, cast
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -100,6 +101,18 @@ def _not_shown(acting_in: str) -> HttpResponse:
 
 def _is_panel(request: HttpRequest) -> bool:
     return request.headers.get("HX-Request") == "true"
+
+
+def for_readers(view: PageView[P]) -> PageView[P]:
+    """Inside `page`: who may not read is told so, rather than shown that nothing is there. A form passes: its service refuses it."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, actor: Actor, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        if request.method in ("GET", "HEAD") and not actor.may(Permission.READ):
+            raise PermissionDenied(f"This needs the permission “{Permission.READ}”, which your roles do not hold.")
+        return view(request, actor, *args, **kwargs)
+
+    return guarded
 
 
 def _back_to(request: HttpRequest) -> str:

@@ -6,10 +6,11 @@ from django.http.response import HttpResponseBase
 from accounts.states import Actor
 from console.lists.fields import TEXT_LIMIT
 from console.lists.search import found, opens
-from console.pages.room import page, respond
+from console.pages.room import for_readers, page, respond
 
 
 @page
+@for_readers
 def search(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """A whole id opens what it names. Anything else lists what it names: the end of an id, a key, a reference, a title, a name."""
     text = request.GET.get("q", "").strip().replace("\0", "")[:TEXT_LIMIT]

@@ -11,11 +11,11 @@ from django.urls import reverse
 
 from accounts.models import User
 from accounts.services import tour_seen
-from accounts.states import Actor
+from accounts.states import Actor, Permission
 from approvals.selectors import waits_visible
 from approvals.states import WaitStatus
 from console.pages.report.versions import reports_visible
-from console.pages.room import page, respond
+from console.pages.room import for_readers, page, respond
 from receipts.selectors import calls_visible
 from receipts.states import CallStatus
 from runs.selectors import runs_visible
@@ -35,6 +35,7 @@ class Stop:
 
 
 @page
+@for_readers
 def tour(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """The stops; POST says that the person needs the tour no more, and leads back to the overview."""
     user = cast("User", request.user)
@@ -72,9 +73,9 @@ def _decision(actor: Actor) -> Stop:
         "sent, nothing is sent and you are asked anew.",
         "Read what happens if you approve and if you reject; both stand above their button."
         if wait
-        else "Nothing waits now. Start a run: it asks you before it publishes.",
-        reverse("wait", args=[wait.id]) if wait else reverse("run-new"),
-        "Open a decision" if wait else "Start a run",
+        else f"Nothing waits now. {_starts(actor)}: it asks before it publishes.",
+        reverse("wait", args=[wait.id]) if wait else _start_url(actor),
+        "Open a decision" if wait else _start_link(actor),
     )
 
 
@@ -86,10 +87,23 @@ def _run(actor: Actor) -> Stop:
         "on by itself while you look.",
         "h and l walk through its events, f freezes what you see."
         if run
-        else "There is no run yet. It takes two small files, or claims that you type.",
-        reverse("run", args=[run.id]) if run else reverse("run-new"),
-        "Open the newest run" if run else "Start a run",
+        else f"There is no run yet. {_starts(actor)}; it takes two small files, or claims that are typed.",
+        reverse("run", args=[run.id]) if run else _start_url(actor),
+        "Open the newest run" if run else _start_link(actor),
     )
+
+
+def _starts(actor: Actor) -> str:
+    """What leads to a first run, for who may start one and for who may not."""
+    return "Start one" if actor.may(Permission.START) else "Somebody with the role operator starts one"
+
+
+def _start_url(actor: Actor) -> str:
+    return reverse("run-new" if actor.may(Permission.START) else "runs")
+
+
+def _start_link(actor: Actor) -> str:
+    return "Start a run" if actor.may(Permission.START) else "Look at the runs"
 
 
 def _unknown(actor: Actor) -> Stop:

@@ -1,6 +1,6 @@
 """Template tags for ids, digests and times: a part of the library `signalbox`, which templates load."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django import template
 from django.utils import timezone
@@ -70,13 +70,32 @@ def age(at: datetime | None) -> SafeString | str:
 
 @register.filter
 def left(at: datetime | None) -> SafeString | str:
-    """How long until, ticking, never below zero. Empty for None."""
-    return _time(at, "left", times.span(at - timezone.now())) if at else ""
+    """How long until, ticking: `16 min 34 s`. A moment that is over reads `passed`. Empty for None."""
+    return _until(at, "left", "{}", "passed")
 
 
-def _time(at: datetime, tick: str, shown: str) -> SafeString:
+@register.filter
+def to_go(at: datetime | None, past: str = "passed") -> SafeString | str:
+    """How long until, in a sentence: `16 min 34 s left`, and `past` where the moment is over. Empty for None."""
+    return _until(at, "to-go", "{} left", past)
+
+
+@register.filter
+def within(at: datetime | None, past: str = "passed") -> SafeString | str:
+    """How long until, in a sentence: `in 16 min 34 s`, and `past` where the moment is over. Empty for None."""
+    return _until(at, "within", "in {}", past)
+
+
+def _until(at: datetime | None, tick: str, said: str, past: str) -> SafeString | str:
+    if at is None:
+        return ""
+    rest = at - timezone.now()
+    return _time(at, tick, said.format(times.span(rest)) if rest > timedelta(0) else past, f' data-past="{past}"')
+
+
+def _time(at: datetime, tick: str, shown: str, more: str = "") -> SafeString:
     exact_at = times.exact_time(at)
-    drawn = f'<time datetime="{exact_at}" title="{exact_at}" data-time="{tick}">{shown}</time>'
+    drawn = f'<time datetime="{exact_at}" title="{exact_at}" data-time="{tick}"{more}>{shown}</time>'
     return mark_safe(drawn)  # noqa: S308  digits, and words of our own
 
 

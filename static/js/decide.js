@@ -23,11 +23,17 @@
   }
 
   function sentence(closed) {
-    const over = closed.find((gate) => gate.dataset.gateOver);
-    if (over) return `Off: ${over.dataset.gateOver}.`;
     const reasons = closed.map((gate) => gate.dataset.gate);
     const last = reasons.pop();
     return reasons.length ? `Off until ${reasons.join(", ")} and ${last}.` : `Off until ${last}.`;
+  }
+
+  // What will not open again, and the way to what says why.
+  function over(gate) {
+    const link = document.createElement("a");
+    link.href = `#${gate.parentElement.closest("[id]").id}`;
+    link.textContent = "What came of it";
+    return [`Off: ${gate.dataset.gateOver}. `, link];
   }
 
   function check(form) {
@@ -37,7 +43,8 @@
     else button.removeAttribute("aria-disabled");
     const why = form.querySelector("[data-gate-why]");
     why.hidden = closed.length === 0;
-    why.textContent = closed.length ? sentence(closed) : "";
+    const last = closed.find((gate) => gate.dataset.gateOver);
+    why.replaceChildren(...(last ? over(last) : closed.length ? [sentence(closed)] : []));
   }
 
   const checkAll = () => document.querySelectorAll("form[data-gates]").forEach(check);

@@ -9,7 +9,9 @@
   let movedAt = -Infinity;
 
   const isField = (element) => element.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName);
-  const isShown = (element) => element.getClientRects().length > 0;
+  // A field of a form that will not open again (decide.js) is no place to go to.
+  const isOver = (element) => element.form && document.querySelector(`[data-gate-over][data-gate-for="${element.form.id}"]`) !== null;
+  const isShown = (element) => element.getClientRects().length > 0 && !isOver(element);
 
   function rows() {
     return [...document.querySelectorAll("[data-row]:not(.is-gone) [data-row-link]")].filter(isShown);

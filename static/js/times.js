@@ -34,20 +34,26 @@
     return `${at.toLocaleDateString("en-GB", form)} ${time}`;
   }
 
+  // The same words as console/templatetags/moments.py.
+  const UNTIL = { left: (rest) => rest, "to-go": (rest) => `${rest} left`, within: (rest) => `in ${rest}` };
+
   function words(element) {
     const at = new Date(element.dateTime || element.dataset.at);
     if (element.dataset.time === "tick") return timeOfDay(at);
     if (element.dataset.time === "hour") return `${two(at.getHours())}:${two(at.getMinutes())}`;
     if (element.dataset.time === "exact") return clock(at, `.${String(at.getMilliseconds()).padStart(3, "0")}`);
     if (element.dataset.time === "age") return span(now() - at.getTime());
-    if (element.dataset.time === "left") return span(at.getTime() - now());
+    if (element.dataset.time in UNTIL) {
+      const rest = at.getTime() - now();
+      return rest > 0 ? UNTIL[element.dataset.time](span(rest)) : element.dataset.past;
+    }
     return clock(at);
   }
 
   function show(element) {
     const text = words(element);
     if (element.textContent !== text) element.textContent = text;
-    if (element.dataset.time === "left") {
+    if (element.dataset.time in UNTIL) {
       const last = new Date(element.dateTime).getTime() - now();
       element.classList.toggle("is-soon", last < 60000);
     }

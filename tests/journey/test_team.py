@@ -140,7 +140,7 @@ def test_two_of_a_team_approve_one_withdraws_one_is_stood_in_for_and_nobody_else
     decide(world, wait, "gail")
     for person in (ann, ben):
         expect(person.page.locator("#wait-live")).to_contain_text("gail approved this call")
-    expect(ben.page.locator("#off-a")).to_have_text("Off: this wait is closed.")
+    expect(ben.page.locator("#off-a")).to_have_text("Off: this wait is closed. What came of it")
     world.wait_status(run_id, "COMPLETED")
     assert decide(world, wait, "ben", code=1)["error"]["code"] == "ALREADY_DECIDED"
     votes = Vote.objects.filter(wait=wait).order_by("at").values_list("actor", "voice", "withdrawal_reason")
@@ -173,7 +173,7 @@ def test_a_wait_is_escalated_and_its_time_ends_while_the_page_is_open(
     expect(page.locator("#wait-live")).to_contain_text("Nobody decided in time.")
     approve = page.get_by_role("button", name="Approve this call")
     expect(approve).to_have_attribute("aria-disabled", "true")
-    expect(page.locator("#off-a")).to_have_text("Off: this wait is closed.")
+    expect(page.locator("#off-a")).to_have_text("Off: this wait is closed. What came of it")
     expect(page.get_by_label("Your reason")).to_have_value("Typed before it was over.")
     send_approval(still, "Typed before it was over.")
     expect(still.get_by_role("alert")).to_contain_text("Nothing was decided. The time to decide ended at")

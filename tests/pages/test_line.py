@@ -144,7 +144,7 @@ def hint(run: Driven) -> None:
 def expect_decided_by_ben(page: Page) -> None:
     """The page shows what another person decided, its forms are off with that reason, and what was typed is there."""
     expect(page.locator("#wait-live .notice h2")).to_contain_text("ben.diaz rejected this call")
-    expect(page.locator("#off-a")).to_have_text("Off: this wait is closed.")
+    expect(page.locator("#off-a")).to_have_text("Off: this wait is closed. What came of it")
     expect(page.locator("#why-a")).to_have_value(REASON)
 
 

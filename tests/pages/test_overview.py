@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from time import monotonic
 
 import pytest
 from django.db import connection
@@ -9,6 +10,7 @@ from django.test import override_settings
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from console.pages.overview import stuck
 from runs.consumers import hub
 from runs.models import Allowance, SweepMark
 from runs.services import sweep_failures_record
@@ -100,12 +102,22 @@ def test_one_row_says_that_no_worker_answers_in_the_place_of_each_queued_run(mo:
     assert "none answers; start one, nothing is lost meanwhile" in mo.get("/parts/")
 
 
-def test_a_clock_that_does_not_come_round_is_named(mo: Member) -> None:
+def test_a_clock_that_does_not_come_round_is_named(mo: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stuck, "BEGUN", monotonic() - 3600)
     assert "last ended 0" in mo.get("/parts/")
     SweepMark.objects.update(at=timezone.now() - timedelta(minutes=7))
     assert "Nobody has swept for 7 min 0" in mo.get("/")
     SweepMark.objects.all().delete()
     assert "Nobody has swept since this installation was made" in mo.get("/")
+
+
+def test_a_server_that_has_just_begun_calls_no_clock_late(mo: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stuck, "BEGUN", monotonic() - 3)
+    SweepMark.objects.update(at=timezone.now() - timedelta(hours=9))
+    assert "Nobody has swept" not in mo.get("/")
+    assert "has not come round yet since this server began 3 s ago" in mo.get("/parts/")
+    SweepMark.objects.all().delete()
+    assert "Nobody has swept" not in mo.get("/")
 
 
 def test_what_ended_runs_have_spent_is_in_dollars(mo: Member) -> None:

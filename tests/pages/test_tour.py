@@ -2,10 +2,12 @@
 
 from datetime import timedelta
 
+import pytest
 from django.utils import timezone
 
+from accounts.states import Role
 from tests.pages import story
-from tests.pages.conftest import Member
+from tests.pages.conftest import Member, member
 
 OFFER = "Here for the first time?"
 
@@ -33,8 +35,25 @@ def test_its_stops_are_the_tenants_own_things(mo: Member, stranger: Member) -> N
     assert str(wait.id) not in stranger.get("/tour/")
 
 
+def test_who_may_not_start_a_run_is_told_who_does(viewer: Member) -> None:
+    html = viewer.get("/tour/")
+    assert 'href="/runs/new/"' not in html and "Somebody with the role operator starts one" in html
+    for path in ("/runs/", "/reports/", "/calls/", "/workspaces/"):
+        assert 'href="/runs/new/"' not in viewer.get(path), path
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/inbox/", "/inbox/batch/", "/search/?q=a", "/measures/", "/delegations/", "/workspaces/", "/memory/", "/tour/"],
+)
+def test_who_may_not_read_is_told_so_rather_than_that_nothing_is_there(mo: Member, path: str) -> None:
+    answer = member("funds", "only.audits", frozenset({Role.AUDITOR})).client.get(path)
+    assert answer.status_code == 403
+    assert "This needs the permission “read”, which your roles do not hold." in answer.content.decode()
+
+
 def test_where_nothing_is_each_stop_says_how_to_get_something(mo: Member) -> None:
     html = mo.get("/tour/")
     assert html.count('href="/runs/new/"') == 2
-    assert "Nothing waits now. Start a run: it asks you before it publishes." in html
+    assert "Nothing waits now. Start one: it asks before it publishes." in html
     assert "To see one, have the outside world drop its answer" in html

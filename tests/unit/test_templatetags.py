@@ -7,6 +7,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 from approvals.states import WaitStatus
 from checkpoints.states import CommitmentStatus, ObligationStatus
@@ -246,8 +247,19 @@ def test_chips_and_ids() -> None:
 def test_times_carry_the_exact_moment() -> None:
     at = datetime(2026, 8, 6, 3, 16, 5, 112000, tzinfo=UTC)
     assert 'datetime="2026-08-06T03:16:05.112Z"' in moments.when(at)
-    assert 'data-time="left"' in moments.left(at) and moments.left(at).endswith(">0 s</time>")
+    assert 'data-time="left"' in moments.left(at)
     assert moments.when(None) == ""
+
+
+def test_a_moment_that_is_over_is_said_to_have_passed() -> None:
+    past, soon = timezone.now() - timedelta(seconds=1), timezone.now() + timedelta(minutes=5, seconds=0.9)
+    assert [said.rpartition('">')[2] for said in (moments.left(past), moments.to_go(past), moments.within(past))] == [
+        "passed</time>"
+    ] * 3
+    assert moments.to_go(past, "time is up").endswith('data-past="time is up">time is up</time>')
+    assert moments.left(soon).endswith(">5 min 00 s</time>")
+    assert moments.to_go(soon).endswith(">5 min 00 s left</time>")
+    assert moments.within(soon).endswith(">in 5 min 00 s</time>")
 
 
 def test_a_report_is_one_level_below_the_page_whatever_its_own_first_level() -> None:

@@ -11,7 +11,7 @@ from console.pages import signs
 from console.pages.amounts import NAMES, amount
 from console.pages.call.facts import CallFacts
 from console.pages.titles import call_question, call_title
-from console.templatetags.moments import age, left, when
+from console.templatetags.moments import age, to_go, when
 from console.templatetags.signalbox import effect, exact, person, state_chip
 from receipts.models import Result
 from receipts.states import CallStatus
@@ -49,13 +49,12 @@ def lead_of(facts: CallFacts) -> SafeString | str:
         return format_html("Never sent: {}.", exact(call.error or "no reason was stored", "line"))
     if call.status == CallStatus.AWAITING_APPROVAL and facts.open_wait:
         link = reverse("wait", args=[facts.open_wait.id])
-        waits = 'Nothing is sent. It <a href="{}">waits for a decision</a>, {} left.'
-        return format_html(waits, link, left(facts.open_wait.deadline))
+        waits = 'Nothing is sent. It <a href="{}">waits for a decision</a>, {}.'
+        return format_html(waits, link, to_go(facts.open_wait.deadline, "its time is up"))
     if call.status == CallStatus.AWAITING_INPUT and facts.open_wait:
         link = reverse("wait", args=[facts.open_wait.id])
-        return format_html(
-            'A question. It <a href="{}">waits for an answer</a>, {} left.', link, left(facts.open_wait.deadline)
-        )
+        waits = 'A question. It <a href="{}">waits for an answer</a>, {}.'
+        return format_html(waits, link, to_go(facts.open_wait.deadline, "its time is up"))
     if facts.result is not None:
         return _known(facts, facts.result)
     return _on_its_way(facts)

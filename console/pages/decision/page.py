@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
 
 from accounts.errors import Refused
 from accounts.selectors import CONFIRMED
@@ -59,6 +60,7 @@ PANELS = {
     "wait-gates": "pages/decision/gates.html",
 }
 GOAL = 300  # characters of a goal beside the title; all of it stands in the contract
+CLOSED = mark_safe('Off: this wait is closed. <a href="#wait-live">What came of it</a>')
 OUT_OF_DATE = frozenset({"STALE_REVISION", "ARGS_CHANGED"})
 
 
@@ -220,13 +222,13 @@ def _moved(state: WaitState, typed: Typed, refused: Refused | None) -> list[Move
     return what_moved(state, Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest))
 
 
-def _off(state: WaitState, refused: Refused | None) -> str:
+def _off(state: WaitState, refused: Refused | None) -> SafeString | str:
     """Why both buttons are off, or an empty text."""
     if refused is not None and refused.code in OUT_OF_DATE:
         return "Off: the page was out of date. Open the current wait."
     if state.open and state.redefined:
         return "Off: the tool was defined anew after this was asked. The run asks again once it is pinned to it."
-    return state.not_yours if state.open else "Off: this wait is closed."
+    return state.not_yours if state.open else CLOSED
 
 
 def _evidence_context(state: WaitState, arguments: Stored | None, typed: Typed) -> Mapping[str, Any]:

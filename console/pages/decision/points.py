@@ -121,8 +121,8 @@ def _differs(arguments: Stored, said: Earlier) -> SafeString:
     lines = [line for line in found.lines if isinstance(line, Line) and line.kind != "same"]
     if not lines:
         return format_html("{}", "This one has the same arguments.")
-    told = format_html_join("; ", "{}: {}", ((_path(_label(line)), _line(line)) for line in lines[:NAMED]))
-    return format_html("What differs from it: {}{}.", told, _and_more(len(lines)))
+    told = format_html_join("; ", "{}: {}", ((_path(_label(line)), _line(line)) for line in _named(lines)))
+    return format_html("What differs from it: {}{}.", told, _and_more(len(lines) - len(_named(lines))))
 
 
 def _redefined(call: ToolCall, approved: Sequence[Earlier]) -> Iterator[Point]:
@@ -259,18 +259,22 @@ def _changed(arguments: Stored, same: Sequence[Earlier]) -> Iterator[Point]:
 
 def _changed_point(lines: Sequence[Line], of: int) -> Point:
     """`of`: how many lines the long texts have. The numbers are those of the difference below."""
+    named = _named(lines)
     text = format_html(
         "{} of {} lines of {} {} not as approved last: {}{}",
         len(lines),
         of,
         _path(_label(lines[0])),
         "is" if len(lines) == 1 else "are",
-        format_html_join("; ", "{}", ((_line(line),) for line in lines[:NAMED])),
-        _and_more(len(lines)),
+        format_html_join("; ", "{}", ((_line(line),) for line in named)),
+        _and_more(len(lines) - len(named)),
     )
-    places = [str(line.after_no or line.before_no) for line in lines[:NAMED]]
-    where = f"line {places[0]}" if len(places) == 1 else f"lines {', '.join(places)}"
-    return Point("stop", "caution", text, f"It is {where} below. All other lines are the same byte for byte.")
+    places = [str(line.after_no or line.before_no) for line in named]
+    where = f"It is line {places[0]} below." if len(places) == 1 else f"They are lines {', '.join(places)} below."
+    if len(lines) > len(named):
+        where = f"The first {'is line' if len(places) == 1 else 'are lines'} {', '.join(places)} below."
+    rest = " All other lines are the same byte for byte." if len(lines) < of else ""
+    return Point("stop", "caution", text, f"{where}{rest}")
 
 
 def _label(line: Line) -> str:
@@ -278,8 +282,14 @@ def _label(line: Line) -> str:
     return piece.label if piece else ""
 
 
-def _and_more(count: int) -> str:
-    return f" and {count - NAMED} more" if count > NAMED else ""
+def _named(lines: Sequence[Line]) -> Sequence[Line]:
+    """The first of what differs; a line that is blank on both sides says nothing, unless there is no other."""
+    saying = [line for line in lines if any(piece and piece.text.strip() for piece in (line.was, line.now))]
+    return (saying or lines)[:NAMED]
+
+
+def _and_more(rest: int) -> str:
+    return f" and {rest} more" if rest else ""
 
 
 def _line(line: Line) -> SafeString:

@@ -18,7 +18,7 @@ from approvals.states import OF_A_CALL, DecisionVerdict, Risk, can_decide
 from console.look import looks
 from console.pages import signs
 from console.pages.arguments import ArgumentRow
-from console.pages.room import page, respond
+from console.pages.room import for_readers, page, respond
 from console.pages.stored import Stored, stored_arguments
 from console.pages.titles import call_title, publications_of
 from receipts.models import Publication
@@ -64,6 +64,7 @@ class Picked:
 
 
 @page
+@for_readers
 def batch_page(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """Show what was picked, the gravest first; or decide each of them with one verdict and one reason, and say what came of
     it. What the person was shown travels with each item, so what has moved since is refused by itself.

@@ -18,7 +18,7 @@ from console.lists.listing import COUNT_LIMIT, said_count
 from console.pages.arguments import ArgumentRow
 from console.pages.inbox.filter import KINDS, WHOSE, Filter, filter_of
 from console.pages.inbox.items import Counts, Item, gone_on_without, inbox_counts, inbox_groups
-from console.pages.room import page, respond
+from console.pages.room import for_readers, page, respond
 from console.pages.stored import stored_arguments
 from console.pages.titles import call_question, call_title, publications_of
 from receipts.models import Attempt, Publication, Reconciliation, ToolCall
@@ -41,6 +41,7 @@ class Tab:
 
 
 @page
+@for_readers
 def inbox(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """GET /inbox/: `?kind=` keeps one kind, `?whose=` one's own or what nobody looks at, `?item=` looks at one item. Its
     panels are the list and the preview.

@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 
 from accounts.states import Actor
 from console.pages.amounts import room
-from console.pages.overview.stuck import UNTAKEN, Standing, standing
+from console.pages.overview.stuck import UNTAKEN, Standing, running_for, standing
 from console.pages.times import span
 from runs.consumers.hub import heard_for, was_asked_to_hear
 
@@ -92,6 +92,8 @@ def _workers(stands: Standing, holders: int) -> Part:
 
 
 def _sweep(stands: Standing) -> Part:
+    if stands.sweep_is_due and not stands.sweep_is_late:
+        return Part("Sweep", "neutral", f"has not come round yet since this server began {span(running_for())} ago")
     if stands.swept_ago is None:
         return Part("Sweep", "stop", "has never run here; start the clock (celery beat)")
     lamp = "stop" if stands.sweep_is_late else "clear"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from runtime.liveness.lock import CLASS
 
 UNTAKEN = timedelta(seconds=10)  # a queued run that nobody took for longer is stuck
 STUCK_LIMIT = 20
+BEGUN = monotonic()  # when this process began; what is started beside it needs a moment too
 
 # Each kind by an index of its own: one condition over all of them would read every run of the tenant.
 _STUCK = """
@@ -72,13 +74,23 @@ class Standing:
 
     @property
     def sweep_is_late(self) -> bool:
-        """True where the clock that sends lost hints again, lets waits run out and takes runs over has not come round."""
+        """True where the clock that sends lost hints again, lets waits run out and takes runs over does not come round."""
+        return self.sweep_is_due and running_for() > sweep_patience()
+
+    @property
+    def sweep_is_due(self) -> bool:
+        """True where it has not come round for longer than it may, also where this process has only just begun."""
         return self.swept_ago is None or self.swept_ago > sweep_patience()
 
 
 def sweep_patience() -> timedelta:
     """How long a sweep may stay away before somebody is told."""
     return timedelta(seconds=max(10 * settings.SWEEP_SECONDS, 15))
+
+
+def running_for() -> timedelta:
+    """For how long this process has been running."""
+    return timedelta(seconds=monotonic() - BEGUN)
 
 
 def standing(actor: Actor) -> Standing:

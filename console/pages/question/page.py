@@ -8,6 +8,7 @@ from uuid import UUID
 from django.http import HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
+from django.utils.safestring import SafeString, mark_safe
 
 from accounts.errors import Refused
 from accounts.states import Actor
@@ -41,6 +42,7 @@ from console.templatetags.moments import short_id
 from runtime.masking import Mask, Masks
 
 PANELS = {"wait-live": "pages/question/live.html", "wait-facts": "pages/question/facts.html"}
+CLOSED = mark_safe('Off: this question is closed. <a href="#wait-live">What came of it</a>')
 OUT_OF_DATE = frozenset({"STALE_REVISION", "ARGS_CHANGED", "POLICY_CHANGED"})
 
 
@@ -178,10 +180,10 @@ def _moved(state: WaitState, refused: Refused | None) -> list[Any]:
     return what_moved(state, Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest))
 
 
-def _off(state: WaitState, asked: Question | None, refused: Refused | None) -> str:
+def _off(state: WaitState, asked: Question | None, refused: Refused | None) -> SafeString | str:
     """Why both buttons are off, or an empty text."""
     if asked is None:
         return "Off: the stored question was changed. The run has to be stopped or asked again."
     if refused is not None and refused.code in OUT_OF_DATE:
         return "Off: the page was out of date. Open the current question."
-    return state.not_yours if state.open else "Off: this question is closed."
+    return state.not_yours if state.open else CLOSED

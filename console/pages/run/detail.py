@@ -14,7 +14,7 @@ from checkpoints.models import Checkpoint, SaveAttempt
 from console.pages import words
 from console.pages.amounts import NAMES, amount, size
 from console.pages.run.events import Event
-from console.templatetags.moments import age, digest, left, short_id, when
+from console.templatetags.moments import age, digest, short_id, to_go, when
 from console.templatetags.signalbox import effect, exact, person, state_chip
 from receipts.models import Attempt, ModelCall, Publication, Reconciliation, ReportVersion
 from runs.models import ControlRequest, Refusal, RunTransition
@@ -67,7 +67,7 @@ def _deadline(attempt: Attempt) -> SafeString | str:
     if attempt.deadline_at is None:
         return ""
     if attempt.outcome is None:
-        return format_html("{}, {} left", when(attempt.deadline_at), left(attempt.deadline_at))
+        return format_html("{}, {}", when(attempt.deadline_at), to_go(attempt.deadline_at))
     return when(attempt.deadline_at)
 
 
@@ -106,7 +106,7 @@ def _wait(wait: Wait, run_id: UUID) -> tuple[SafeString | str, list[Fact], str, 
         ("Asked by", exact(wait.policy_rule, "line")),
         (
             "Deadline",
-            format_html("{}, {} left", when(wait.deadline), left(wait.deadline)) if wait.status == "OPEN" else "",
+            format_html("{}, {}", when(wait.deadline), to_go(wait.deadline)) if wait.status == "OPEN" else "",
         ),
         ("Decided", format_html("{} {}", person(decision.actor), when(decision.at)) if decision else ""),
         ("Reason", exact(decision.reason) if decision else ""),

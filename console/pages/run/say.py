@@ -13,7 +13,7 @@ from console.pages.run.events import attempt_name
 from console.pages.run.rows import RunRows
 from console.pages.times import span
 from console.pages.titles import call_title
-from console.templatetags.moments import age, digest, left, when
+from console.templatetags.moments import age, digest, to_go, when
 from console.templatetags.signalbox import exact
 from receipts.models import Attempt
 from runs.states import ENDED_RUN, BudgetUnit, RecoveryPolicy
@@ -67,8 +67,8 @@ def _waiting(rows: RunRows) -> SafeString | str:
     link = reverse("wait", args=[waits[0].id])
     call = waits[0].tool_call
     made = next((publication for publication in rows.publications if publication.tool_call_id == call.id), None)
-    said = 'Waits for a person: <a href="{}">{}</a>, {} left.'
-    return format_html(said, link, exact(call_title(call, made), "line"), left(waits[0].deadline))
+    said = 'Waits for a person: <a href="{}">{}</a>, {}.'
+    return format_html(said, link, exact(call_title(call, made), "line"), to_go(waits[0].deadline, "its time is up"))
 
 
 def _sent(attempt: Attempt, status: str) -> SafeString:
@@ -106,7 +106,7 @@ def _lease(rows: RunRows) -> Shown:
     lease = rows.lease
     if not lease.owner:
         return Shown("Lease", "free", f"last fence {lease.fence}")
-    then = format_html("renewed {} ago, {} left", age(lease.renewed_at), left(lease.expires_at))
+    then = format_html("renewed {} ago, {}", age(lease.renewed_at), to_go(lease.expires_at, "run out"))
     return Shown("Lease", format_html("{}, fence {}", exact(lease.owner, "line"), lease.fence), then)
 
 
