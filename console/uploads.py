@@ -1,4 +1,12 @@
-"""How big one input of a run may be, whichever door it comes through."""
+"""What comes with a form: under which name a file is taken, and how big one input of a run may be, whichever door it comes through."""
+
+from tempfile import SpooledTemporaryFile
+from typing import Any
+
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+from django.core.files.uploadhandler import FileUploadHandler
+from django.http.multipartparser import MultiPartParser
 
 from accounts.errors import Refused
 
@@ -17,3 +25,48 @@ def too_big(name: str, size: int) -> InputTooBig | None:
     if size <= MAX_INPUT_BYTES:
         return None
     return InputTooBig({"name": name, "limit": MAX_INPUT_BYTES})
+
+
+class FilesAsNamed(FileUploadHandler):
+    """Takes the files of every form, of pages and API, under the names that they were sent with (FILE_UPLOAD_HANDLERS).
+
+    Django makes a name for a disk of each: folders, what can't be printed and all beyond 255 characters are gone without a word.
+    Nothing here is stored under such a name; the services judge it.
+    """
+
+    def handle_raw_input(
+        self,
+        input_data: Any,
+        META: Any,  # noqa: N803  Django's name
+        content_length: int,
+        boundary: str,
+        encoding: str | None = None,
+    ) -> Any:
+        return _AsSent(META, input_data, [_Received(self.request)], encoding).parse()
+
+
+class _AsSent(MultiPartParser):
+    def sanitize_file_name(self, file_name: str) -> str:
+        return file_name
+
+
+class _Received(FileUploadHandler):
+    """Keeps what comes in memory, and on disk without a name from FILE_UPLOAD_MAX_MEMORY_SIZE on."""
+
+    def new_file(self, *args: Any, **kwargs: Any) -> None:
+        super().new_file(*args, **kwargs)
+        self.file = SpooledTemporaryFile(max_size=settings.FILE_UPLOAD_MAX_MEMORY_SIZE)  # noqa: SIM115  closed with the request
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
+        self.file.write(raw_data)
+
+    def file_complete(self, file_size: int) -> UploadedFile:  # type: ignore[type-arg]  # in the stubs only
+        self.file.seek(0)
+        return _Given(self.file, self.file_name, self.content_type, file_size, self.charset, self.content_type_extra)
+
+    def upload_interrupted(self) -> None:
+        self.file.close()
+
+
+class _Given(UploadedFile):  # type: ignore[type-arg]  # in the stubs only
+    name: str = ""  # a plain one: the setter of the base class cuts

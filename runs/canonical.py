@@ -124,6 +124,11 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
 
+def bounded(text: str, limit: int) -> str:
+    """Text for a place that holds at most so many characters. What is longer ends in “…”, so that nobody takes it for the whole."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 def idempotency_key(*, run_id: UUID, step_name: str, args: dict[str, Any]) -> str:
     """SHA-256 of the canonical {v, run_id, step_name, args}: the same for every attempt of one logical call."""
     return digest(canonical({"v": 1, "run_id": str(run_id), "step_name": step_name, "args": args}))

@@ -11,7 +11,7 @@ from django.db import transaction
 from accounts.audit import audit_append
 from accounts.states import Actor
 from approvals.selectors import wait_is_open
-from runs.canonical import digest
+from runs.canonical import bounded, digest
 from runs.leases import lease_held, lease_lock_any, lease_pass
 from runs.selectors import control_of, live_children, open_pause, open_stop, pauses_under, run_now, standing_pause
 from runs.services import pause_accept, pause_follow, pause_settle, run_lock, run_move, stop_abort, stop_accept
@@ -153,7 +153,12 @@ def pause_or_hold(
     held = lease.owner is not None and lease_held(lease)
     if run.status in (RunStatus.QUEUED, RunStatus.WAITING) and not held:
         run_move(
-            run, RunStatus.HELD, cause="PAUSED", actor=actor.label, hold_reason=HoldReason.PAUSED, detail=reason[:500]
+            run,
+            RunStatus.HELD,
+            cause="PAUSED",
+            actor=actor.label,
+            hold_reason=HoldReason.PAUSED,
+            detail=bounded(reason, 500),
         )
     request.refresh_from_db(fields=["status"])
     if new:

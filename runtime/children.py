@@ -12,7 +12,7 @@ from checkpoints.envelope import Snapshot, materials_of, secret_in
 from checkpoints.selectors import commitments_of
 from checkpoints.services import NewCommitment, checkpoint_first, contract_open
 from checkpoints.states import CommitmentKind, CommitmentStatus, Phase, SourceKind
-from runs.canonical import canonical, digest
+from runs.canonical import bounded, canonical, digest
 from runs.faults import reach
 from runs.selectors import budget_rooms, run_input_names
 from runs.services import Descent, NewRun, budget_reserve, message_append, run_admit
@@ -108,7 +108,7 @@ def _new_child(session: Session, sending: Sending, draft: ChildDraft, spec: Agen
         id=draft.run_id,
         tenant_id=parent.tenant_id,
         thread_key=f"child-{draft.run_id}",
-        title=f"{spec.title}: {label}"[:200],  # not the goal, which is encrypted where it is stored
+        title=bounded(f"{spec.title}: {label}", 200),  # not the goal, which is encrypted where it is stored
         admission_key=f"child:{sending.call_id}",
         created_by=parent.created_by,
         inputs={name: (files[name], data) for name, data in _inputs(session, spec).items()},

@@ -19,6 +19,7 @@ from checkpoints.statements import Candidate
 from checkpoints.states import NotSaved, Phase, Saved, Trigger
 from receipts.selectors import open_attempts, outcome_counts, published_reports, unknown_effects
 from receipts.services import attempt_lost, calls_cancel, receipt_of, unknown_reads_release
+from runs.canonical import bounded
 from runs.errors import LeaseLost, connection_lost, store_said
 from runs.faults import reach
 from runs.leases import lease_lock
@@ -78,7 +79,7 @@ def park(
     with `evidence` (JSON) beside what was found. `about` is the call that it is held for.
     """
     if _parked(holding, to, cause=cause, hold_reason=hold_reason, detail=detail, blocked=blocked, about=about):
-        _record_hold(holding, hold_reason, {"found": detail[:500], **(evidence or {})})
+        _record_hold(holding, hold_reason, {"found": bounded(detail, 500), **(evidence or {})})
 
 
 def _parked(
@@ -106,7 +107,7 @@ def _parked(
                     actor=worker(holding),
                     fence=holding.fence,
                     hold_reason=hold_reason,
-                    detail=detail[:500],
+                    detail=bounded(detail, 500),
                     about=about,
                 )
                 return True
@@ -162,7 +163,7 @@ def pause(holding: Holding) -> bool:
                     actor=worker(holding),
                     fence=holding.fence,
                     hold_reason=HoldReason.PAUSED,
-                    detail=request.reason[:500],
+                    detail=bounded(request.reason, 500),
                 )
             return request is not None
     stop(holding)
@@ -304,7 +305,9 @@ def fail(holding: Holding, why: str, *, cause: str = "FAILED") -> None:
             calls_cancel(run_id=run.id, why="the run failed")
             unknown_reads_release(run_id=run.id)
             close_wakeups(run.id)
-            run_move(run, RunStatus.FAILED, cause=cause, actor=worker(holding), fence=holding.fence, detail=why[:500])
+            run_move(
+                run, RunStatus.FAILED, cause=cause, actor=worker(holding), fence=holding.fence, detail=bounded(why, 500)
+            )
             return
     stop(holding)
 
@@ -318,7 +321,7 @@ def refuse_resume(
     """
     with held_run(holding) as (run, _):
         if void_waits:
-            waits_invalidate(run_id=run.id, why=found[:500])
+            waits_invalidate(run_id=run.id, why=bounded(found, 500))
         wakeups_refuse(run_id=run.id)
     park(
         holding,
@@ -333,7 +336,7 @@ def refuse_resume(
         kind=RefusalKind(kind),
         fence=holding.fence,
         subject_id=subject_id,
-        detail={"found": found[:500]},
+        detail={"found": bounded(found, 500)},
     )
 
 

@@ -19,6 +19,7 @@ from approvals.services import decided_waits_invalidate, is_backed, lapsed_voice
 from checkpoints.selectors import commitments_in, withdrawn_commitment, withdrawn_of
 from receipts.selectors import last_verdict
 from receipts.states import EffectClass
+from runs.canonical import bounded
 from runs.errors import LeaseLost
 from runs.leases import lease_lock
 from runs.selectors import refused_before
@@ -200,8 +201,8 @@ def _holds(gone: Any) -> Failed | None:
     if gone is None:
         return None
     kind = str(gone.kind).lower()
-    why = f"the {kind} “{gone.statement[:200]}” was withdrawn by {str(gone.withdrawn_by).partition(':')[2]}"
-    return Failed(RefusalKind.WITHDRAWN, f"{why}: {gone.withdrawal_reason[:150]}", gone.id)
+    why = f"the {kind} “{bounded(gone.statement, 200)}” was withdrawn by {str(gone.withdrawn_by).partition(':')[2]}"
+    return Failed(RefusalKind.WITHDRAWN, f"{why}: {bounded(gone.withdrawal_reason, 150)}", gone.id)
 
 
 def _stale(session: Session, call: Any) -> Failed | None:

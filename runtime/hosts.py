@@ -24,6 +24,7 @@ from runs.canonical import (
     MAX_BYTES,
     MAX_INTEGER,
     NotCanonical,
+    bounded,
     canonical,
     check,
     digest,
@@ -153,7 +154,7 @@ def _bind(
             raise _Unusable(f"{step_name} was sent, and nobody knows whether it happened; it will not be sent again")
     except (_Unusable, NotCanonical) as error:
         args_digest = _digest_of(proposed.arguments)
-        named = withheld(proposed.tool)[:200]
+        named = bounded(withheld(proposed.tool), 200)
         said = _said(error, Keyring(_hidden(proposed.arguments, marked)))
         return Bound(NewProposal(ordinal, named, args_digest, Disposition.REFUSED, refusal=said))
     intent = intent_key(step_name=step_name, args=value)
@@ -368,4 +369,4 @@ def _said(error: Exception, keys: Keyring | None = None) -> str:
     with characters that no store takes written out.
     """
     said = str(error)
-    return storable(keys.readable(said) if keys else withheld(said))[:REFUSAL_LIMIT]
+    return bounded(storable(keys.readable(said) if keys else withheld(said)), REFUSAL_LIMIT)

@@ -22,6 +22,7 @@ from approvals.selectors import (
 )
 from approvals.services import wait_escalate, wait_expire, wait_remind
 from receipts.selectors import runs_held_by_lineage
+from runs.canonical import bounded
 from runs.faults import reach
 from runs.selectors import (
     bulk_items_pending,
@@ -91,7 +92,7 @@ def _try(step: str, unit: Unit) -> str:
     except Exception as error:
         logger.exception("sweep: %s of run %s failed", step, unit.run_id)
         connection.close_if_unusable_or_obsolete()
-        return f"{type(error).__name__}: {error}"[:500]
+        return bounded(f"{type(error).__name__}: {error}", 500)
     return ""
 
 

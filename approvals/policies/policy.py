@@ -17,6 +17,7 @@ from approvals.policies.expression import Unanswerable, holds
 from approvals.policies.masking import Mark, mark_at
 from approvals.policies.ruling import BUILT_IN_VERSION, RULE_LIMIT, Ruling, rule_built_in
 from approvals.states import PolicyOutcome
+from runs.canonical import bounded
 
 
 @dataclass(frozen=True)
@@ -94,20 +95,20 @@ class Policy:
     def rule_on(self, facts: Facts) -> Ruling:
         """What it says of a call: the first rule that is about it. One that can't be asked of the call denies it."""
         if facts.forbidden_by:
-            said = f"Rule 0: the run accepted the constraint “{facts.forbidden_by[:RULE_LIMIT]}”."
+            said = f"Rule 0: the run accepted the constraint “{bounded(facts.forbidden_by, RULE_LIMIT)}”."
             return Ruling(PolicyOutcome.DENY, said, version=self.version)
         if not facts.tool_known:
             said = "Rule 1: the tool is not part of this agent's version."
             return Ruling(PolicyOutcome.DENY, said, version=self.version)
         if self.unreadable:
-            said = f"Policy {self.version} can't be read here, so every call is denied: {self.unreadable[:RULE_LIMIT]}."
+            said = f"Policy {self.version} can't be read here, so every call is denied: {bounded(self.unreadable, RULE_LIMIT)}."
             return Ruling(PolicyOutcome.DENY, said, version=self.version)
         for number, rule in enumerate(self.rules, start=1):
             try:
                 if self._is_about(rule, facts):
                     return self._says(rule, number)
             except Unanswerable as why:
-                said = f"Rule {number} “{rule.name}” can't be asked of it, so it is denied: {str(why)[:200]}."
+                said = f"Rule {number} “{rule.name}” can't be asked of it, so it is denied: {bounded(str(why), 200)}."
                 return Ruling(PolicyOutcome.DENY, said, version=self.version)
         return self._built_in(facts)
 

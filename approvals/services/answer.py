@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import category
 from uuid import UUID
 
 from django.db import transaction
@@ -17,7 +18,7 @@ from approvals.questions import Question, question_of
 from approvals.services.checks import Locked, Seen, voice_to_decide, wait_locked
 from approvals.services.decide import close_by, run_asked, said_of
 from approvals.states import AnswerKind, DecisionVerdict
-from checkpoints.envelope import secret_in
+from checkpoints.envelope import secret_in, unfit_text
 from receipts.selectors import call_arguments
 from runs.canonical import NotCanonical, canonical, check, digest
 from runs.faults import reach
@@ -149,7 +150,7 @@ def _body_of(question: Question, given: TextGiven | FormGiven | FileGiven) -> _B
     if not isinstance(given, wanted):
         return _invalid({"answer": f"this question is answered by {_BY[question.kind]}"})
     if isinstance(given, TextGiven):
-        return _text_body(given.text.strip())
+        return _text_body(given.text)
     return _form_body(question, given) if isinstance(given, FormGiven) else _file_body(given)
 
 
@@ -157,7 +158,7 @@ _BY = {AnswerKind.TEXT: "free words", AnswerKind.FORM: "the fields of its form",
 
 
 def _text_body(text: str) -> _Body | InvalidAnswer:
-    fault = "write an answer." if not text else _text_fault(text, TEXT_LIMIT)
+    fault = "write an answer." if not text.strip() else _text_fault(text, TEXT_LIMIT)
     return _invalid({"text": fault}) if fault else _Body(AnswerKind.TEXT, text)
 
 
@@ -175,8 +176,10 @@ def _form_body(question: Question, given: FormGiven) -> _Body | InvalidAnswer:
 
 
 def _file_body(given: FileGiven) -> _Body | InvalidAnswer:
-    name = given.filename.strip()
-    fault = "it has no name" if not name else _text_fault(name, FILE_NAME_LIMIT)
+    name = given.filename
+    fault = unfit_text(name, FILE_NAME_LIMIT, needed=True) if name else "it has no name"
+    if any(category(character) == "Cc" for character in name):
+        fault = "its name holds a control character"
     if not given.data:
         fault = "choose a file that is not empty"
     if len(given.data) > FILE_BYTES:

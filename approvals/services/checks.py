@@ -47,7 +47,7 @@ from checkpoints.models import Checkpoint, Commitment
 from checkpoints.selectors import commitments_in, verified_body, withdrawn_of
 from receipts.models import ToolCall
 from receipts.selectors import call_arguments
-from runs.canonical import digest
+from runs.canonical import bounded, digest
 from runs.models import Run
 
 REASON_LIMIT = 4000
@@ -250,7 +250,7 @@ def _ground_holds(gone: Commitment | None) -> Refused | None:
     if gone is None:
         return None
     by = str(gone.withdrawn_by).partition(":")[2]
-    statement = gone.statement[:200]
+    statement = bounded(gone.statement, 200)
     return GroundWithdrawn(
         {"kind": str(gone.kind).lower(), "statement": statement, "by": by, "at": clock(gone.withdrawn_at)}
     )
@@ -277,7 +277,7 @@ def tool_refusal(wait: Wait, installed: str | None) -> ToolChanged | None:
 
 def unseen_refusal(paths: Sequence[str]) -> IncompleteView | None:
     """Why a call is not approved of which this was not shown; None where all of it was."""
-    return IncompleteView({"paths": ", ".join(paths)[:400]}) if paths else None
+    return IncompleteView({"paths": bounded(", ".join(paths), 400)}) if paths else None
 
 
 def _looked_long_enough(actor: Actor, wait: Wait) -> Dwell | None:

@@ -24,7 +24,7 @@ from approvals.states import PolicyOutcome
 from checkpoints.envelope import unfit_text
 from receipts.models import ToolCall
 from receipts.selectors import call_arguments
-from runs.canonical import digest
+from runs.canonical import bounded, digest
 
 REASON_LIMIT = 4000
 USES_LIMIT = 1000
@@ -149,7 +149,7 @@ def grant_for(
     for grant in standing(call, agent=agent):
         if _condition_holds(grant, facts) and _owner_could_approve(grant, ruling.demand, run):
             who = grant.owner.partition(":")[2]
-            said = f"Allowed by grant {grant.id} of {who}. {ruling.rule}"[:500]
+            said = bounded(f"Allowed by grant {grant.id} of {who}. {ruling.rule}", 500)
             return replace(ruling, outcome=PolicyOutcome.ALLOW, rule=said, granted_by=grant.id)
     return ruling
 

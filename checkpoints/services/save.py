@@ -28,6 +28,7 @@ from checkpoints.states import (
     can_move_phase,
     full_due,
 )
+from runs.canonical import bounded
 from runs.services import refusal_record
 from runs.states import RefusalKind
 
@@ -144,8 +145,8 @@ def refused_save_record(outcome: NotSaved, *, tenant_id: UUID, run_id: UUID, fen
         fence=fence,
         status=SaveStatus.NOT_SAVED,
         kind=outcome.kind,
-        path=outcome.path[:500],
-        why=outcome.why[:500],
+        path=bounded(outcome.path, 500),
+        why=bounded(outcome.why, 500),
         evidence_digest=outcome.evidence,
     )
     refusal_record(
@@ -157,7 +158,7 @@ def refused_save_record(outcome: NotSaved, *, tenant_id: UUID, run_id: UUID, fen
         evidence_digest=outcome.evidence,
         expected_revision=outcome.expected,
         actual_revision=outcome.actual,
-        detail={"path": outcome.path[:500], "why": outcome.why[:500]},
+        detail={"path": bounded(outcome.path, 500), "why": bounded(outcome.why, 500)},
     )
 
 

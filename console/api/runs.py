@@ -7,7 +7,6 @@ from uuid import UUID
 
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
-from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
@@ -21,7 +20,7 @@ from accounts.states import Actor
 from console.api.lists import narrowed
 from console.api.paging import Order, PageQuery
 from console.api.parsing import Strict, Text, read
-from console.api.view import ApiView, answer, operation, paged
+from console.api.view import ApiView, answer, file_response, operation, paged
 from console.lists.runs import RUNS
 from console.records import records_of
 from console.records.runs import InputRecord, RunDetail, RunRecord, run_with_parts, runs_with_parts
@@ -152,7 +151,7 @@ def _start_request(request: Request) -> StartRequest | Refused:
         refused = too_big(name, files[0].size)
         if refused is not None:
             return refused
-        inputs[name] = Upload(files[0].name, files[0].read())
+        inputs[name] = Upload(files[0].name or "", files[0].read())
     key = request.headers.get("Idempotency-Key")
     terms = Terms(*(tuple(form.pop(name)) for name in ("constraint", "assumption", "deny")))
     wanted = StartRequest(inputs=inputs, terms=terms, tags=form.pop("tag"), **form)
@@ -202,6 +201,4 @@ class RunInputFile(ApiView):
         if given is None:
             raise NotFound
         data = artifact_bytes(tenant_id=run.tenant_id, sha256=given.sha256)
-        response = HttpResponse(data, content_type="application/octet-stream")
-        response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=given.filename)
-        return response
+        return file_response(given.filename, data)

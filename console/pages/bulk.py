@@ -28,10 +28,6 @@ FOLLOWS = {
 }
 
 
-def _filter(query: str) -> QueryDict:
-    return QueryDict(query[:4000])
-
-
 @page
 def bulk_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """What the act would be done to, counted and named; POST does it, if it is still the same set."""
@@ -41,7 +37,7 @@ def bulk_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     except ValueError as unknown:
         raise NotFound from unknown
     query = asked.get("query", "")
-    found = bulk_set(actor, act, _filter(query))
+    found = bulk_set(actor, act, QueryDict(query))
     refused: Refused | None = None
     if request.method == "POST":
         outcome = _done(request, actor, act, query, found)
@@ -61,7 +57,7 @@ def _done(request: HttpRequest, actor: Actor, act: BulkAct, query: str, found: B
         actor=actor,
         act=act,
         reason=request.POST.get("reason", "").replace("\r\n", "\n"),
-        query=query[:4000],
+        query=query,
         run_ids=found.ids,
         shown=request.POST.get("digest", ""),
         count=int(count) if count.isdecimal() and len(count) < 9 else 0,

@@ -47,7 +47,7 @@ def _wanted(request: HttpRequest) -> StartRequest:
     """What the form asks for. An input that was not given is left out, so that the agent names it."""
     files = {name: file for name, file in request.FILES.items() if not isinstance(file, list)}
     uploads = {
-        name.removeprefix("file-"): Upload(file.name or name, file.read())
+        name.removeprefix("file-"): Upload(file.name or "", file.read())
         for name, file in files.items()
         if name.startswith("file-")
     }

@@ -13,9 +13,17 @@ from console.pages.room import for_readers, page, respond
 @for_readers
 def search(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """A whole id opens what it names. Anything else lists what it names: the end of an id, a key, a reference, a title, a name."""
-    text = request.GET.get("q", "").strip().replace("\0", "")[:TEXT_LIMIT]
-    place = opens(actor, text)
+    text = request.GET.get("q", "").strip()
+    fault = _fault(text)
+    place = None if fault else opens(actor, text)
     if place:
         return HttpResponseRedirect(place)
-    groups = found(actor, text)
-    return respond(request, actor, "pages/search.html", {"text": text, "groups": groups})
+    groups = [] if fault else found(actor, text)
+    return respond(request, actor, "pages/search.html", {"text": text, "groups": groups, "fault": fault})
+
+
+def _fault(text: str) -> str:
+    """Why nothing is called so; "" where something may be. Nothing is cut: what is found would be named by another text."""
+    if len(text) > TEXT_LIMIT:
+        return f"It has {len(text)} characters. What is looked for has at most {TEXT_LIMIT}."
+    return "It holds a NUL, which no text here has." if "\0" in text else ""

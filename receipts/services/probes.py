@@ -6,6 +6,7 @@ from uuid import UUID
 from accounts.models import ClockTimestamp
 from receipts.models import Probe, ToolCall
 from receipts.states import Found
+from runs.canonical import bounded
 
 LOST_AFTER_SECONDS = 30.0  # beyond the tool's own limit: whoever asked is gone, and the next look may be asked for
 
@@ -27,5 +28,5 @@ def probe_open(call: ToolCall, *, asked_by: str, limit: float) -> Probe | None:
 
 def probe_answer(probe_id: UUID, *, found: Found, how: str, external_ref: str | None, early: bool) -> bool:
     """Store what a look has found, once. False where it counts as lost already."""
-    said = {"found": found, "how": how[:200], "external_ref": external_ref, "early": early}
+    said = {"found": found, "how": bounded(how, 200), "external_ref": external_ref, "early": early}
     return bool(Probe.objects.filter(id=probe_id, answered_at=None).update(answered_at=ClockTimestamp(), **said))

@@ -8,7 +8,7 @@ from uuid import UUID
 from accounts.keys import new_id
 from accounts.selectors import current_data_key, proved_body, sealed_body
 from accounts.statements import fetch, stored, stored_rows
-from runs.canonical import canonical, digest
+from runs.canonical import bounded, canonical, digest
 from runs.errors import ScopeStopped
 from runs.models import Agent, AgentVersion, Artifact, Run
 from runs.selectors import standing_over
@@ -105,7 +105,7 @@ def _meet(run: Run) -> None:
             stop_accept(run=run, **why)
         elif run.hold_reason is None:
             pause_accept(run=run, **why)
-            held: dict[str, Any] = {"hold_reason": HoldReason.PAUSED, "detail": control.reason[:500]}
+            held: dict[str, Any] = {"hold_reason": HoldReason.PAUSED, "detail": bounded(control.reason, 500)}
             run_move(run, RunStatus.HELD, cause="PAUSED", actor=control.requested_by, **held)
 
 

@@ -12,7 +12,7 @@ from accounts.selectors import current_data_key, sealed_body
 from accounts.services import notice_write
 from accounts.statements import fetch, stored_row
 from accounts.states import NoticeKind, Subject
-from runs.canonical import canonical, digest
+from runs.canonical import bounded, canonical, digest
 from runs.live import hint_changed
 from runs.models import (
     AgentVersion,
@@ -99,7 +99,13 @@ def run_move(
     if pause is not None:
         if run.hold_reason == HoldReason.PAUSED:
             return
-        to, cause, hold_reason, detail, due_in = RunStatus.HELD, "PAUSED", HoldReason.PAUSED, pause.reason[:500], None
+        to, cause, hold_reason, detail, due_in = (
+            RunStatus.HELD,
+            "PAUSED",
+            HoldReason.PAUSED,
+            bounded(pause.reason, 500),
+            None,
+        )
     if hold_reason == HoldReason.PAUSED:
         control_adopt(run=run, kind=ControlKind.PAUSE, fence=fence)
     move = Move(to, cause, actor, fence, hold_reason, detail, due_in, about)
@@ -123,8 +129,8 @@ def move_params(run: Run, move: Move) -> dict[str, Any]:
         "fence": fence,
         "hold_reason": None if hold_reason is None else str(hold_reason),
         "detail": move.detail,
-        "hold_detail": move.detail[:ON_THE_RUN] if to == RunStatus.HELD else "",
-        "end_reason": move.detail[:ON_THE_RUN] if ended else "",
+        "hold_detail": bounded(move.detail, ON_THE_RUN) if to == RunStatus.HELD else "",
+        "end_reason": bounded(move.detail, ON_THE_RUN) if ended else "",
         "due_in": move.due_in,
         "ended": ended,
         "stopped": to == RunStatus.CANCELLED,

@@ -16,6 +16,7 @@ from checkpoints.states import Phase, Trigger
 from receipts.services import ReportText, call_refuse, claim_take, publication_exists, report_version_store
 from receipts.statements import SentCall, dispatch_params
 from receipts.states import CallStatus, EffectClass
+from runs.canonical import bounded
 from runs.errors import LeaseLost
 from runs.faults import reach
 from runs.live import hint_changed
@@ -152,7 +153,7 @@ def _use_grants(going: Sequence[Going]) -> None:
 
 def refuse_in_step(session: Session, refused: NotGoing) -> None:
     """Close a call that a person or time has refused, with its wait and wakeup, in the caller's transaction."""
-    call_refuse(refused.call, to=CallStatus.REJECTED, why=refused.why[:500])
+    call_refuse(refused.call, to=CallStatus.REJECTED, why=bounded(refused.why, 500))
     if not wait_refuse(refused.wait, fence=session.holding.fence):
         raise LeaseLost
 

@@ -7,7 +7,7 @@ from django.db import transaction
 from checkpoints.envelope import withheld
 from receipts.services import Against, call_lock, contradiction_raise
 from receipts.states import AttemptOutcome, EvidenceSource, Verdict
-from runs.canonical import canonical, digest
+from runs.canonical import bounded, canonical, digest
 from runs.live import hint_changed
 from runs.services import refusal_record
 from runs.states import RefusalKind
@@ -58,7 +58,7 @@ def _late(tried: Tried) -> dict[str, Any]:
 
 def _line(text: str) -> str:
     """One line of a text from outside."""
-    return " ".join(withheld(text).split())[:SAID]
+    return bounded(" ".join(withheld(text).split()), SAID)
 
 
 def against(attempt_no: int, late: dict[str, Any], raised_by: str) -> Against:

@@ -28,7 +28,7 @@ from receipts.selectors import run_keys
 from receipts.services import call_author, call_lock, call_refuse
 from receipts.statements import NewCall
 from receipts.states import CallStatus
-from runs.canonical import digest
+from runs.canonical import bounded, digest
 from runs.errors import RunHeldByWorker
 from runs.leases import lease_held, lease_lock_any, lease_pass
 from runs.live import hint_changed
@@ -135,7 +135,8 @@ def _put_in_place(
     actor: Actor, run: Any, position: Position, call: Any, new: NewCall, reason: str, fence: int
 ) -> Amended:
     """Close the rejected call, record the new one, and move the head with it in the barrier, in the phase that it is in."""
-    call_refuse(call, to=CallStatus.REJECTED, why=f"by a person, who put another call in its place: {reason}"[:500])
+    why = bounded(f"by a person, who put another call in its place: {reason}", 500)
+    call_refuse(call, to=CallStatus.REJECTED, why=why)
     waits_supersede(run=run, cause=WakeupCause.INTENT, why="a call beside it was replaced by a person")
     revision = position.revision + 1
     call_author(new, instead_of=call, author=actor.label, revision=revision)

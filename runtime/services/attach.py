@@ -11,10 +11,10 @@ from receipts.errors import AttachmentsFull, AttachmentThere, AttachmentTooBig, 
 from receipts.selectors import access_call, attachments_of
 from receipts.services import attachment_store, call_lock
 from receipts.states import ATTACHMENT_BYTES, ATTACHMENTS
-from runs.canonical import digest
+from runs.canonical import bounded, digest
 from runs.live import hint_changed
 from runs.services import artifact_store
-from runtime.services.guards import REASON_LIMIT, audit, audited, text_refusal
+from runtime.services.guards import FILE_NAME_LIMIT, NAME_LIMIT, REASON_LIMIT, audit, audited, text_refusal
 from runtime.services.start import Upload
 
 
@@ -68,7 +68,7 @@ def _refusal(actor: Actor, file: Upload, note: str) -> Refused | None:
     if not file.data:
         return Invalid({"field": "file", "reason": "it is empty, or none was chosen."})
     if len(file.data) > ATTACHMENT_BYTES:
-        return AttachmentTooBig({"filename": file.filename[:200], "limit": ATTACHMENT_BYTES})
-    return text_refusal("file name", file.filename, 255, needed=True, one_line=True) or text_refusal(
+        return AttachmentTooBig({"filename": bounded(file.filename, NAME_LIMIT), "limit": ATTACHMENT_BYTES})
+    return text_refusal("file name", file.filename, FILE_NAME_LIMIT, needed=True, one_line=True) or text_refusal(
         "note", note, REASON_LIMIT
     )

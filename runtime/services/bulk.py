@@ -14,12 +14,13 @@ from runs.errors import BulkEmpty, BulkMoved, BulkTooMany
 from runs.selectors import BulkOrder, bulk_digest, bulk_items_pending, bulk_order
 from runs.services import bulk_item_close, bulk_item_take, bulk_store
 from runs.states import BULK_RUNS, BulkAct, BulkStatus
-from runtime.services.guards import act_refusal, audited
+from runtime.services.guards import act_refusal, audited, text_refusal
 from runtime.services.pause import run_pause
 from runtime.services.resume import PauseShown, run_resume
 from runtime.services.stop import run_stop
 
 AT_ONCE = 0.7  # seconds that the request itself gives to it; the sweep does the rest
+QUERY_LIMIT = 4000
 NEEDS = {BulkAct.STOP: Permission.STOP, BulkAct.PAUSE: Permission.PAUSE, BulkAct.RESUME: Permission.RESUME}
 
 
@@ -46,7 +47,7 @@ def bulk_accept(
 def _accept(
     actor: Actor, act: BulkAct, reason: str, query: str, run_ids: Sequence[UUID], shown: str, count: int
 ) -> BulkAccepted | Refused:
-    refused = act_refusal(actor, NEEDS[act], reason)
+    refused = act_refusal(actor, NEEDS[act], reason) or text_refusal("query", query, QUERY_LIMIT)
     if refused is not None:
         return refused
     if len(run_ids) > BULK_RUNS:

@@ -251,7 +251,7 @@ def _new_run(actor: Actor, agent: type[Agent], descent: Descent, wanted: Success
         **pinned(agent.spec),
         tenant_id=source.tenant_id,
         thread_key=source.thread.key,
-        title=(wanted.title or source.title)[:NAME_LIMIT],
+        title=wanted.title or source.title,
         admission_key=wanted.key,
         created_by=actor.label,
         inputs={name: (files[name], data) for name, data in run_inputs(source).items()},

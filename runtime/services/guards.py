@@ -7,7 +7,7 @@ from uuid import UUID
 from accounts.audit import audit_append, audit_refused
 from accounts.errors import Invalid, NotAllowed, Refused
 from accounts.states import Actor, Permission
-from checkpoints.envelope import secret_in, unfit_text
+from checkpoints.envelope import unfit_text
 from checkpoints.errors import SnapshotRefused
 from checkpoints.states import NotSaved
 from runs.errors import RunEnded
@@ -21,6 +21,7 @@ T = TypeVar("T")
 GOAL_LIMIT = 4000
 REASON_LIMIT = 4000
 NAME_LIMIT = 200
+FILE_NAME_LIMIT = 255
 
 
 def act_refusal(actor: Actor, permission: Permission, reason: str) -> Refused | None:
@@ -36,12 +37,6 @@ def text_refusal(name: str, text: str, limit: int, *, needed: bool = False, one_
     if not why and one_line and any(unicodedata.category(character) == "Cc" for character in text):
         why = "it holds a control character; write it on one line."
     return Invalid({"field": name, "reason": why}) if why else None
-
-
-def secret_refusal(name: str, text: str) -> Refused | None:
-    """Why a text that is stored to be read can't be stored: it holds a secret. None when it can."""
-    found = secret_in(text)
-    return Invalid({"field": name, "reason": f"it looks like a {found}; write it without."}) if found else None
 
 
 def save_refusal(outcome: NotSaved) -> SnapshotRefused:

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from accounts.errors import NotFound, Refused
 from accounts.states import Actor, Permission
-from runs.canonical import digest
+from runs.canonical import bounded, digest
 from runs.errors import AlreadyLifted, NotAStop, NothingToAbort, ScopePaused, ScopeStopped, StartsStopped
 from runs.faults import reach
 from runs.selectors import (
@@ -158,7 +158,7 @@ def control_facts(control: Any) -> dict[str, Any]:
         "name": name[0].upper() + name[1:],
         "by": control.requested_by.partition(":")[2],
         "at": f"{control.accepted_at:%Y-%m-%d %H:%M:%S} UTC",
-        "reason": control.reason[:500],
+        "reason": bounded(control.reason, 500),
         "control": str(control.id),
     }
 

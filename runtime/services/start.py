@@ -18,7 +18,7 @@ from checkpoints.services import (
     contract_open,
 )
 from checkpoints.states import Phase
-from runs.canonical import canonical, digest
+from runs.canonical import bounded, canonical, digest
 from runs.errors import KeyReused, ScopeStopped, ThreadBusy
 from runs.faults import reach
 from runs.live import hint_changed
@@ -35,12 +35,12 @@ from runs.wakeups import hint_run
 from runtime.contracts import AgentInputRefused, AgentSpec
 from runtime.registry import agents, model_name, pinned, price_of
 from runtime.services.guards import (
+    FILE_NAME_LIMIT,
     GOAL_LIMIT,
     NAME_LIMIT,
     audit,
     audited,
     save_refusal,
-    secret_refusal,
     text_refusal,
 )
 from runtime.services.scope import starts_stopped
@@ -207,8 +207,12 @@ def _policy(wanted: StartRequest) -> str:
 
 
 def _file_name_refusal(wanted: StartRequest) -> Refused | None:
-    refusals = (secret_refusal(f"file name of {name}", upload.filename) for name, upload in wanted.inputs.items())
-    return next((refused for refused in refusals if refused is not None), None)
+    """Why a file can't be kept under its name; the place is the input. None when each can."""
+    for name, upload in wanted.inputs.items():
+        refused = text_refusal(name, upload.filename, FILE_NAME_LIMIT, needed=True, one_line=True)
+        if refused is not None:
+            return Invalid({"field": name, "reason": f"the name of its file can't be kept: {refused.facts['reason']}"})
+    return None
 
 
 def _price_missing(spec: AgentSpec) -> PriceMissing | None:
@@ -224,10 +228,10 @@ def _new_run(actor: Actor, wanted: StartRequest, title: str, thread: str) -> New
         **pinned(agents()[wanted.agent].spec) | {"recovery_policy": _policy(wanted)},
         tenant_id=actor.tenant_id,
         thread_key=thread,
-        title=(wanted.title or withheld(title))[:NAME_LIMIT],  # the agent reads it from the inputs
+        title=wanted.title or bounded(withheld(title), NAME_LIMIT),  # the agent reads it from the inputs
         admission_key=wanted.key,
         created_by=actor.label,
-        inputs={name: (upload.filename[:255], upload.data) for name, upload in wanted.inputs.items()},
+        inputs={name: (upload.filename, upload.data) for name, upload in wanted.inputs.items()},
         workspace_id=workspace_open(tenant_id=actor.tenant_id, title=workspace).id if workspace else None,
     )
 

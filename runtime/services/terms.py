@@ -151,4 +151,4 @@ def _tell(run: Any, commitment_id: UUID, actor: Actor) -> None:
 
 def lines_of(text: str) -> Sequence[str]:
     """Statements that were written one a line; empty lines are left out."""
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [line.strip() for line in text.split("\n") if line.strip()]

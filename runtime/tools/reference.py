@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from receipts.states import EffectClass
+from runs.canonical import bounded
 from runtime.contracts import Arguments, ArgumentsRefused, PriorResult, ToolContext, ToolOutcome, ToolUnknown
 from runtime.tools import stored
 from runtime.tools.base import PlainTool, expect
@@ -82,4 +83,4 @@ def _entry(entry: object, line: str) -> dict[str, Any]:
     kind, text = entry.get("kind", ""), entry.get("text", "")
     if not isinstance(kind, str) or not isinstance(text, str):
         raise ToolUnknown(f"The sheet's answer for \"{line}\" can't be read.")
-    return {"line": line, "covered": entry["covered"], "kind": kind[:MAX_TEXT], "text": text[:MAX_TEXT]}
+    return {"line": line, "covered": entry["covered"], "kind": bounded(kind, MAX_TEXT), "text": bounded(text, MAX_TEXT)}

@@ -1,6 +1,7 @@
 """The objects that the doors are walked with, and what an act on one of them could change."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from ipaddress import ip_network
@@ -99,8 +100,9 @@ class Things:
             return cast("tuple[Any, ...]", cursor.fetchone())
 
 
-def answered_by_a_file() -> UUID:
-    """A question that a file was the answer to."""
+@contextmanager
+def asking_for_a_file() -> Iterator[Wait]:
+    """A question that only a file answers, as long as its agent is there."""
     with override_settings(AGENTS=AGENTS):
         agents.cache_clear()
         SCRIPT.tell(
@@ -109,14 +111,19 @@ def answered_by_a_file() -> UUID:
         started = run_start(actor=person(OPERATOR), wanted=StartRequest("told", {}))
         assert isinstance(started, Started), started
         drive(started.run_id)
-        wait = Wait.objects.get(run_id=started.run_id)
+        yield Wait.objects.get(run_id=started.run_id)
+        SCRIPT.clear()
+    agents.cache_clear()
+
+
+def answered_by_a_file() -> UUID:
+    """A question that a file was the answer to."""
+    with asking_for_a_file() as wait:
         seen = Seen(wait.checkpoint_revision, wait.checkpoint_digest, wait.args_digest)
         given = FileGiven("lines.csv", ANSWERED)
         answered = question_answer(actor=person(OPERATOR), wait_id=wait.id, seen=seen, given=given)
         assert isinstance(answered, QuestionAnswered), answered
-        drive(started.run_id)
-        SCRIPT.clear()
-    agents.cache_clear()
+        drive(wait.run_id)
     return wait.id
 
 

@@ -76,6 +76,12 @@ def test_an_answer_is_the_result_of_the_question_as_said_by_that_person(engine: 
     assert not differences
 
 
+def test_an_answer_in_words_is_kept_with_the_space_around_it(engine: Engine, question: Wait) -> None:
+    answered(engine, question, "    indented:\n      more\n\n")
+    drive(question.run_id)
+    assert told(2)[0]["value"]["answer"] == "    indented:\n      more\n\n"
+
+
 def test_what_is_recorded_of_an_answer_is_who_when_and_its_digest_never_its_words(
     engine: Engine, question: Wait
 ) -> None:

@@ -159,7 +159,7 @@ START: dict[str, Any] = {
     "key": {"key": KEY},
     "constraint": {"terms": Terms(constraints=(f"Use {KEY}.",))},
     "assumption": {"terms": Terms(assumptions=(f"{KEY} holds.",))},
-    "file name of a": {"inputs": {"a": Upload(f"{KEY}.csv", b"")}},
+    "a": {"inputs": {"a": Upload(f"{KEY}.csv", b"")}},
     "goal in base64": {"goal": base64.b64encode(f"key={KEY}".encode()).decode()},
 }
 

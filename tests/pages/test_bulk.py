@@ -37,6 +37,15 @@ def shown(mo: Member, query: str, act: str = "STOP") -> dict[str, Any]:
     return {"act": act, "query": query} | {name: found[1] for name, found in fields.items() if found}
 
 
+def test_a_filter_is_never_cut_since_the_rest_of_it_would_find_others(mo: Member) -> None:
+    """The end of it is what leaves all but one out."""
+    runs = some(mo, 2)
+    query = "&".join(["q=" + "x" * 190] * 22) + f"&q={runs[0].title.replace(' ', '+')}"
+    html = mo.client.post("/bulks/new/", shown(mo, query) | {"reason": "Enough."}).content.decode()
+    assert f"{len(query)} characters, at most 4000" in html and not ControlRequest.objects.exists()
+    assert shown(mo, query)["count"] == "1"
+
+
 def statuses(runs: list[Run]) -> list[str]:
     found = Run.objects.in_bulk([run.id for run in runs])
     return [found[run.id].status for run in runs]

@@ -199,6 +199,16 @@ def test_search_finds_by_tails_keys_references_titles_and_names(mo: Member, stra
         assert url not in stranger.client.get("/search/", {"q": text}).content.decode()
 
 
+@pytest.mark.parametrize(("text", "said"), [("x" * 201, "It has 201 characters"), ("a\0b", "It holds a NUL")])
+def test_a_search_that_nothing_can_answer_says_so_and_looks_for_nothing_shorter(
+    mo: Member, text: str, said: str
+) -> None:
+    story.waiting(mo.tenant, timezone.now(), "x" * 200)
+    html = mo.client.get("/search/", {"q": text}).content.decode()
+    assert said in html and "Nothing was looked for." in html and "data-row" not in html
+    assert f'value="{text}"' in html and 'aria-describedby="unfit"' in html
+
+
 @pytest.mark.parametrize("path", ["/runs/", "/waits/", "/calls/", "/search/?q=f04c3c", "/settings/notifications/told/"])
 def test_queries_stay_within_their_number(
     mo: Member, django_assert_max_num_queries: DjangoAssertNumQueries, path: str

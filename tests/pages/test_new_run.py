@@ -8,6 +8,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import HttpResponse
 
+from checkpoints.models import Commitment
 from console.pages import new_run
 from runs.models import Run, RunInput
 from runs.selectors import run_inputs
@@ -36,6 +37,13 @@ def test_start_leads_to_the_run(mo: Member) -> None:
     assert set(RunInput.objects.values_list("name", "filename")) == {("a", "a.csv"), ("b", "b.csv")}
     html = mo.get(f"/runs/{run.id}/")
     assert "Line one.\nLine two." in html
+
+
+def test_a_constraint_ends_where_its_line_was_ended_and_nowhere_else(mo: Member) -> None:
+    text = "one\u2028still one\x0cand this\r\ntwo"
+    start(mo, GOOD, assumptions=text)
+    said = set(Commitment.objects.filter(kind="ASSUMPTION").values_list("statement", flat=True))
+    assert {"one\u2028still one\x0cand this", "two"} <= said
 
 
 def test_what_is_written_a_line_each_binds_the_run(mo: Member) -> None:

@@ -50,6 +50,13 @@ def test_what_can_not_be_a_name_is_said(mo: Member, name: str, said: str) -> Non
     assert not SavedView.objects.exists()
 
 
+def test_a_filter_that_is_too_long_is_not_kept_in_part(mo: Member) -> None:
+    query = "&".join(f"q={'x' * 190}" for _ in range(11)) + "&status=HELD"
+    answer = mo.post("/views/", listed="runs", name="Long", query=query)
+    assert answer.status == 400 and "an address of at most 2000 characters" in answer.html
+    assert not SavedView.objects.exists()
+
+
 def test_a_name_stands_once_for_each_list(mo: Member) -> None:
     keep(mo)
     assert mo.post("/views/", listed="runs", name="Held ones").status == 409

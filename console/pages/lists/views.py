@@ -25,7 +25,7 @@ ALL = {**LISTS, RUNS.key: RUNS}
 
 def address_of(actor: Actor, listing: Listing, query: str) -> str:
     """The address of a list as a view keeps it: filters, order and columns, without its place in the pages."""
-    return listing.asked(actor, QueryDict(query[:2000])).kept()
+    return listing.asked(actor, QueryDict(query)).kept()
 
 
 @page
