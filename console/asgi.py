@@ -12,11 +12,12 @@ from django.urls import re_path, resolve
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 pages = get_asgi_application()
 
+from console.bodies import BoundedBodies  # noqa: E402
 from console.origin import SameOrigin  # noqa: E402  needs the apps that get_asgi_application loads
 from console.routing import websocket_urlpatterns  # noqa: E402
 
 sockets = URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])
-application = ProtocolTypeRouter({"http": pages, "websocket": SameOrigin(AuthMiddlewareStack(sockets))})
+application = ProtocolTypeRouter({"http": BoundedBodies(pages), "websocket": SameOrigin(AuthMiddlewareStack(sockets))})
 
 # What is loaded by now, every page with it, stays until the process ends. Each full collection would look through it and hold up
 # whoever asks at that moment for 150 ms.
