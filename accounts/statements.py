@@ -7,6 +7,7 @@ page asks many small questions at once, `together` sends them as one statement (
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -275,6 +276,20 @@ def _first(rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
     if not rows:
         raise LookupError("a statement of a step answers with one row")
     return rows[0]
+
+
+@contextmanager
+def planned_anew() -> Iterator[None]:
+    """Questions of the ORM that are asked inside are planned for their own values. Otherwise the server keeps one plan for any value of
+    what is asked often, and reads a whole table where the states that are asked for are the rare ones.
+    """
+    connection.ensure_connection()
+    session = connection.connection
+    kept, session.prepare_threshold = session.prepare_threshold, None
+    try:
+        yield
+    finally:
+        session.prepare_threshold = kept
 
 
 # ── several questions in one statement ───────────────────────────────────────

@@ -8,13 +8,13 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.errors import NotFound
-from accounts.statements import count_together
+from accounts.statements import count_together, planned_anew
 from accounts.states import Actor, Permission
 from approvals.models import Wait
 from approvals.states import WaitStatus
 from console.lists.listing import COUNT_LIMIT
 from receipts.models import ToolCall
-from receipts.selectors import on_the_wire
+from receipts.selectors import count_calls, on_the_wire
 from receipts.states import UNSENT_CALL, CallStatus
 from runs.models import ControlRequest, Run, ScopeControl
 from runs.selectors import runs_left, runs_of_scope, scope_name, scope_of
@@ -44,9 +44,10 @@ def scope_progress(control: ScopeControl) -> dict[str, int]:
     }
 
 
+@planned_anew()
 def scope_forecast(actor: Actor, scope: Scope) -> dict[str, Any]:
     """What an act on a scope would meet now: live runs by state, what is on the wire, what waits, what is not sent yet. In
-    two queries, whatever the number of runs. Calls that are not sent, and results, are counted up to one more than `COUNT_LIMIT`.
+    three queries, whatever the number of runs. Calls that are not sent, and results, are counted up to one more than `COUNT_LIMIT`.
     Raises NotFound without the permission to read.
     """
     if not actor.may(Permission.READ):
@@ -55,14 +56,14 @@ def scope_forecast(actor: Actor, scope: Scope) -> dict[str, Any]:
     spawned = Count("id", filter=Q(parent_run__isnull=False))
     by_status = live.order_by().values_list("status").annotate(runs=Count("id"), spawned=spawned)
     counted = {status: (runs, of_them) for status, runs, of_them in by_status}
-    calls = ToolCall.objects.filter(tenant=scope.tenant_id, run__in=live.order_by().values("id"))
-    wire, waits, unsent, unknown, done = count_together(
+    wire, waits, unknown = count_together(
         on_the_wire(runs_of_scope(scope)),
         Wait.objects.filter(tenant=scope.tenant_id, status=WaitStatus.OPEN, run__in=live.order_by().values("id")),
-        calls.filter(live=True, status__in=UNSENT_CALL)[: COUNT_LIMIT + 1],
-        calls.filter(unknown=True, blocking=True),
-        calls.filter(status__in=_WITH_RESULT)[: COUNT_LIMIT + 1],
+        ToolCall.objects.filter(
+            tenant=scope.tenant_id, run__in=live.order_by().values("id"), unknown=True, blocking=True
+        ),
     )
+    unsent, done = count_calls(live, UNSENT_CALL, _WITH_RESULT, most=COUNT_LIMIT + 1)
     return {
         "scope": str(scope.kind),
         "name": scope_name(scope),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Q, QuerySet
 
 from accounts.errors import NotFound
@@ -21,6 +22,7 @@ from receipts.states import (
     ModelCallStatus,
     can_reconcile,
 )
+from runs.models import Run
 
 
 def calls_visible(actor: Actor) -> QuerySet[ToolCall]:
@@ -28,6 +30,22 @@ def calls_visible(actor: Actor) -> QuerySet[ToolCall]:
     if not actor.may(Permission.READ):
         return ToolCall.objects.none()
     return ToolCall.objects.filter(tenant_id=actor.tenant_id)
+
+
+# Run by run: the server would rather read all calls there are until it has met enough of the right ones, wherever these are.
+_COUNTED = """
+(SELECT count(*) FROM (SELECT FROM ({runs}) AS r (id) CROSS JOIN LATERAL (
+    SELECT FROM receipts_toolcall c WHERE c.run_id = r.id AND c.status = ANY(%s::text[]) OFFSET 0) AS found LIMIT %s) AS few)"""
+
+
+def count_calls(runs: QuerySet[Run], *states: Iterable[str], most: int) -> list[int]:
+    """How many calls of some runs are in these states, each group of states for itself and counted up to `most`. One query."""
+    sql, values = runs.order_by().values("id").query.sql_with_params()
+    part = _COUNTED.format(runs=sql)
+    asked = [value for group in states for value in (*values, sorted(group), most)]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(part for _ in states)}", asked)
+        return list(cursor.fetchone())
 
 
 def access_call(*, actor: Actor, id: UUID) -> ToolCall:

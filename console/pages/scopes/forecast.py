@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from accounts.statements import together
+from accounts.statements import planned_anew, together
 from approvals.models import Wait
 from receipts.models import Attempt
 from receipts.selectors import on_the_wire
@@ -27,6 +27,7 @@ class Met:
     threads: list[Thread]
 
 
+@planned_anew()
 def met_by(scope: Scope) -> Met:
     """What an act on a scope that `access_scope` has given out would meet, in one query."""
     runs = runs_of_scope(scope)
