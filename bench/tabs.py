@@ -96,11 +96,13 @@ class Tabs:
     selector: selectors.BaseSelector
 
     def silence(self, seconds: float = 1.0) -> None:
-        """Read what comes until nothing has come for so long."""
-        while self._arrived(seconds):
-            pass
-        for tab in self.all:
-            tab.heard.clear()
+        """Read what comes until no tab has heard anything for so long; the server's pings go on for ever."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if any(tab.heard for tab in self._arrived(left)):
+                until = time.monotonic() + seconds
+            for tab in self.all:
+                tab.heard.clear()
 
     def first_and_last(self) -> tuple[float, float]:
         """When the first tab heard something, and when every one of them had, by this machine's clock."""
