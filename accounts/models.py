@@ -263,6 +263,19 @@ class AuditReason(models.Model):
         return self.reason
 
 
+class SentForm(models.Model):
+    """A form that was sent: by its key, which its page made up, and when. Kept for a day, so that a form that is sent twice acts once."""
+
+    key = models.UUIDField(primary_key=True)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["at"], name="sent_forms_by_age")]
+
+    def __str__(self) -> str:
+        return str(self.key)
+
+
 class SavedView(models.Model):
     """A list as somebody looks at it: its filters, order and columns under a name. Their own, or shared in the tenant."""
 

@@ -9,6 +9,7 @@ from accounts.services.endpoint import (
     endpoint_remove,
     endpoint_resume,
 )
+from accounts.services.form import form_free, form_send
 from accounts.services.notice import (
     Claim,
     notice_test,
@@ -43,6 +44,8 @@ __all__ = [
     "endpoint_pause",
     "endpoint_remove",
     "endpoint_resume",
+    "form_free",
+    "form_send",
     "member_set",
     "notice_test",
     "notice_write",

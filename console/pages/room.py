@@ -6,7 +6,9 @@ from functools import wraps
 from http import HTTPStatus
 from typing import Any, Concatenate, ParamSpec, cast
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,6 +21,7 @@ from django.views.decorators.cache import never_cache
 from accounts.errors import NotFound, TenantUnchosen
 from accounts.models import User
 from accounts.selectors import TENANT, actor_of, confirmed_at
+from accounts.services import form_free, form_send
 from accounts.states import Actor, Permission
 
 PAGE_TENANT = "Signalbox-Page-Tenant"
@@ -73,11 +76,38 @@ def page(view: PageView[P]) -> Callable[Concatenate[HttpRequest, P], HttpRespons
         if (page_of := _page_tenant(request)) not in (None, actor.tenant):
             return _of_another_tenant(request, actor, page_of)
         try:
-            return view(request, actor, *args, **kwargs)
+            return _once(request, lambda: view(request, actor, *args, **kwargs))
         except NotFound as missing:
             raise Http404 from missing
 
     return cast("Callable[Concatenate[HttpRequest, P], HttpResponseBase]", guarded)
+
+
+def _once(request: HttpRequest, answer: Callable[[], HttpResponseBase]) -> HttpResponseBase:
+    """Answer a request. A form that names its key acts once; what was refused, and so did nothing, may be put right and sent again."""
+    key = _form_key(request)
+    if key is None:
+        return answer()
+    if not form_send(key=key):
+        said = "That form was sent before, and is not done a second time. Look at what is there before you ask for it anew."
+        messages.warning(request, said, extra_tags="is-caution")
+        return redirect(request.path)
+    try:
+        answered = answer()
+    except (NotFound, Http404, PermissionDenied):
+        form_free(key=key)
+        raise
+    if answered.status_code != HTTPStatus.FOUND:
+        form_free(key=key)
+    return answered
+
+
+def _form_key(request: HttpRequest) -> UUID | None:
+    """What the page made up for this one form of it."""
+    try:
+        return UUID(request.POST.get("form_key", ""))
+    except ValueError:
+        return None
 
 
 def _page_tenant(request: HttpRequest) -> str | None:

@@ -4,7 +4,7 @@ import re
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django import template
 from django.template import Context
@@ -336,3 +336,9 @@ def brief(value: Any) -> SafeString | str:
 def markdown_report(body: str) -> SafeString:
     """A report body as safe HTML."""
     return report_html(body)
+
+
+@register.simple_tag
+def form_key() -> str:
+    """A key that one form of one page has, so that it acts once (console.pages.room)."""
+    return str(uuid4())
