@@ -1,6 +1,7 @@
 """Writes of an act on many runs: what was asked for, and what came of each."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -14,9 +15,16 @@ from runs.states import BulkAct, BulkStatus
 _AGAIN = 60  # seconds after which an item is taken from somebody who took it and said nothing
 
 _TAKE = """
-UPDATE runs_bulkitem SET taken_at = clock_timestamp()
-WHERE id = %(id)s AND status = 'PENDING'
-  AND (taken_at IS NULL OR taken_at < clock_timestamp() - %(again)s * interval '1 second') RETURNING id"""
+WITH free AS (SELECT id, taken_at IS NOT NULL AS again FROM runs_bulkitem WHERE id = %(id)s AND status = 'PENDING'
+  AND (taken_at IS NULL OR taken_at < clock_timestamp() - %(again)s * interval '1 second') FOR UPDATE)
+UPDATE runs_bulkitem taken SET taken_at = clock_timestamp() FROM free WHERE taken.id = free.id RETURNING free.again"""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """An item is one's own to act on. `again`: somebody took it before and said nothing, and may have acted."""
+
+    again: bool
 
 
 def bulk_store(*, actor: Actor, act: BulkAct, reason: str, query: str, digest: str, run_ids: Sequence[UUID]) -> Bulk:
@@ -40,9 +48,10 @@ def bulk_store(*, actor: Actor, act: BulkAct, reason: str, query: str, digest: s
     return bulk
 
 
-def bulk_item_take(item_id: int) -> bool:
-    """Take one item to act on it; False where somebody else has it or it is closed."""
-    return bool(fetch(_TAKE, {"id": item_id, "again": _AGAIN}))
+def bulk_item_take(item_id: int) -> Taken | None:
+    """Take one item to act on it; None where somebody else has it or it is closed."""
+    taken = fetch(_TAKE, {"id": item_id, "again": _AGAIN})
+    return Taken(taken[0][0]) if taken else None
 
 
 def bulk_item_close(item_id: int, *, status: BulkStatus, code: str = "", said: str = "") -> None:

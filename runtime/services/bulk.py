@@ -21,6 +21,7 @@ from runtime.services.stop import run_stop
 
 AT_ONCE = 0.7  # seconds that the request itself gives to it; the sweep does the rest
 QUERY_LIMIT = 4000
+CUT_OFF = "A first try was cut off, and may have done it. Asked for once more:"
 NEEDS = {BulkAct.STOP: Permission.STOP, BulkAct.PAUSE: Permission.PAUSE, BulkAct.RESUME: Permission.RESUME}
 
 
@@ -72,14 +73,16 @@ def _begin(bulk_id: UUID) -> None:
 def bulk_item_do(item_id: int) -> None:
     """Act on one run of a bulk and store what came of it. Called by the accepting request and by the sweep.
 
-    Who dies between the act and its result leaves the item to be taken again: the act is asked for once more, and says
-    what it says of a run that it was done to.
+    Who dies between the act and its result leaves the item to be taken again: the act is asked for once more, and where
+    it is refused then, what is stored says that the first try may have done it.
     """
-    if not bulk_item_take(item_id):
+    taken = bulk_item_take(item_id)
+    if taken is None:
         return
     outcome = _act(bulk_order(item_id))
     if isinstance(outcome, Refused):
-        bulk_item_close(item_id, status=BulkStatus.REFUSED, code=outcome.code, said=outcome.sentence)
+        said = f"{CUT_OFF} {outcome.sentence}" if taken.again else outcome.sentence
+        bulk_item_close(item_id, status=BulkStatus.REFUSED, code=outcome.code, said=said)
     else:
         bulk_item_close(item_id, status=BulkStatus.DONE)
 

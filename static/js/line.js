@@ -55,7 +55,7 @@
     if (since.offline) return ["offline", `since ${since.offline}; the page shows what was known then`];
     if (since.slept) return ["catching", `the page slept from ${since.slept} on`];
     if (frozen !== null) return ["frozen", `${frozen} ${frozen === 1 ? "change waits" : "changes wait"}`];
-    if (since.failing) return ["asking", `the server can’t read what is new since ${since.failing}`];
+    if (since.failing) return ["asking", `the server does not show what is new since ${since.failing}`];
     if (since.down || since.silent) return ["asking", `no live line since ${since.down || since.silent}`];
     if (since.deaf) return ["asking", `the server hears nothing new since ${since.deaf}`];
     if (asking || !isOpen() || !answers) return ["catching", ""];
@@ -263,7 +263,7 @@
     },
     isAnswered(status) {
       asking = Math.max(0, asking - 1);
-      if (status) answered(status < 500);
+      if (status) answered(status < 400); // a panel that may not be read any more shows what was
       caughtUp();
     },
     end() {

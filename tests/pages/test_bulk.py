@@ -127,6 +127,20 @@ def test_an_item_that_somebody_took_is_left_to_them_for_a_minute(mo: Member, mon
     assert statuses([run]) == ["CANCELLED"]
 
 
+def test_an_item_whose_first_try_was_cut_off_says_that_it_may_have_been_done_then(
+    mo: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process took the item, stopped the run and died; the sweep asks again, and the run has ended."""
+    (run,) = some(mo, 1)
+    monkeypatch.setattr(bulk, "AT_ONCE", 0.0)
+    answer = mo.post("/bulks/new/", **shown(mo, "q=Pair"), reason="Enough.")
+    BulkItem.objects.update(taken_at=timezone.now() - timedelta(seconds=61))
+    mo.post(f"/runs/{run.id}/stop/", reason="Enough.")
+    bulk_item_do(BulkItem.objects.get().id)
+    assert (statuses([run]), BulkItem.objects.get().code) == (["CANCELLED"], "RUN_ENDED")
+    assert "A first try was cut off, and may have done it. Asked for once more:" in mo.get(answer.location)
+
+
 def test_who_may_not_stop_any_more_has_nothing_stopped(mo: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     (run,) = some(mo, 1)
     monkeypatch.setattr(bulk, "AT_ONCE", 0.0)

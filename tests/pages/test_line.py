@@ -14,6 +14,7 @@ from pytest_django import DjangoDbBlocker
 
 from accounts.models import Tenant, User
 from accounts.services import member_set, tenant_create
+from accounts.states import Role
 from approvals.models import Decision, Wait
 from runs.live import CHANNEL
 from tests.pages.conftest import ALL
@@ -392,6 +393,21 @@ def test_b71_a_thousand_events_in_a_second_leave_a_slow_tab_with_what_is_now(
     expect_decided_by_ben(page)
     expect_state(page, "live")
     assert len(asked) < 100  # of one topic that changes all the time, a few a second
+
+
+def test_a_page_that_its_person_may_not_read_any_more_is_not_called_live(
+    context: BrowserContext, site: str, run: Driven
+) -> None:
+    page = decision(context, site, run)
+    try:
+        funds = Tenant.objects.get(slug="funds")
+        member_set(tenant=funds, username="ann.moreau", password=None, roles=frozenset({Role.AUDITOR}))
+        expect_state(page, "asking")
+        expect(page.locator("[data-live-note]")).to_contain_text("the server does not show what is new since")
+        expect(page.locator("#wait-live")).to_contain_text("OPEN")
+    finally:
+        member_set(tenant=funds, username="ann.moreau", password=None, roles=ALL)
+    expect_state(page, "live")
 
 
 # ── another tenant ──
