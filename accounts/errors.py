@@ -92,6 +92,13 @@ class WrongPassword(Refused):
     status = 403
 
 
+class SessionOver(Refused):
+    """Nothing was done. Your session ended a moment ago. Sign in again."""
+
+    code = "SESSION_OVER"
+    status = 403
+
+
 class ViewNameTaken(Refused):
     """Nothing was saved. You have a view called “{name}” of this list already. Remove it, or choose another name."""
 

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
 from django.core import signing
@@ -87,6 +88,7 @@ class SignIn(LoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         """Sign in, keep on the session when the password was given, and know this browser from now on."""
         response = super().form_valid(form)
+        forget_messages(self.request)
         self.request.session[CONFIRMED] = database_now().isoformat()
         username, device = form.get_user().get_username(), device_of(self.request)
         nonce = device.nonce if device and device.username == username else token_urlsafe(16)
@@ -105,8 +107,21 @@ class SignIn(LoginView):
         return response
 
 
+class SignOut(LogoutView):
+    """What was about to be said is said to nobody else."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        forget_messages(request)
+        return super().post(request, *args, **kwargs)
+
+
+def forget_messages(request: HttpRequest) -> None:
+    """Drop what was to be said on the next page: it was about an act of whoever sat here before."""
+    list(messages.get_messages(request))
+
+
 sign_in = SignIn.as_view()
-sign_out = LogoutView.as_view()
+sign_out = SignOut.as_view()
 
 
 @page

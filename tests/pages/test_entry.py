@@ -9,9 +9,10 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import User
+from accounts.services import member_set
 from console.environment import BASE_DIR
 from tests.pages import story
-from tests.pages.conftest import Member
+from tests.pages.conftest import ALL, Member
 
 SAVED = BASE_DIR / "templates/pages/report/export.html"  # no page: a file that carries its one style along
 TEMPLATES = sorted(Path(BASE_DIR / "templates").rglob("*.html"))
@@ -81,6 +82,21 @@ def test_signing_in_never_leads_back_to_itself(mo: Member, to: str) -> None:
     User.objects.create_user("li.wei", password="a long enough word")
     form = {"username": "li.wei", "password": "a long enough word", "next": to}
     assert Client().post("/sign-in/", form)["Location"] == "/"
+
+
+@pytest.mark.parametrize("way", ["signed out", "signed in over it"])
+def test_what_one_person_was_about_to_be_told_is_not_told_to_the_next_one(mo: Member, way: str) -> None:
+    """An act leads to a page that says that it is done; whoever shuts the tab before leaves those words behind."""
+    told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
+    mo.post(f"/runs/{told.run.id}/pause/", reason="Not tonight.")
+    member_set(tenant=mo.tenant, username="li.wei", password="a long enough word", roles=ALL)
+    if way == "signed out":
+        mo.client.post("/sign-out/")
+    else:
+        mo.client.cookies.pop("sessionid")
+    mo.client.post("/sign-in/", {"username": "li.wei", "password": "a long enough word"})
+    page = mo.get("/")
+    assert "li.wei" in page and "The pause is accepted." not in page
 
 
 def test_somebody_without_a_tenant_sees_nothing(db: None) -> None:

@@ -3,10 +3,12 @@
 import re
 from typing import Any
 
+import pytest
+
 from accounts.models import User
 from accounts.states import Role
 from approvals.models import Decision, Delegation, Look, Vote, Wait
-from tests.engine.engine import demand
+from tests.engine.engine import demand, sql
 from tests.pages.conftest import Member, member
 from tests.pages.driven import Driven, person, told, waiting, words
 from tests.pages.test_decision import form, refused, url
@@ -89,6 +91,27 @@ def test_the_password_is_asked_for_once_in_five_minutes(ann: Member) -> None:
     assert ann.post(url(wait), **form(wait, "APPROVE", password="long and secret")).status == 302
     assert 'name="password"' not in ann.get(url(second))
     assert ann.post(url(second), **form(second, "APPROVE")).status == 302
+
+
+@pytest.mark.parametrize(("ends_at", "stored"), [("approvals_decision", True), ("accounts_passwordtry", False)])
+def test_what_is_said_of_a_decision_is_so_though_the_session_ends_in_the_middle_of_it(
+    ann: Member, ends_at: str, stored: bool
+) -> None:
+    """Signed out in another tab while the decision is stored, or while its password is looked at. A session that is gone can't be
+    saved at the end of a request, which then answered that nothing was stored.
+    """
+    wait = demand(told("waiting").wait, step_up=True)
+    user = User.objects.get(username="ann.moreau")
+    user.set_password("long and secret")
+    user.save()
+    ann.client.force_login(user)
+    sql(
+        "CREATE FUNCTION sign_out() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN DELETE FROM django_session; RETURN NULL; END';"
+        f"CREATE TRIGGER sign_out AFTER INSERT OR UPDATE ON {ends_at} EXECUTE FUNCTION sign_out()"
+    )
+    answer = ann.post(url(wait), **form(wait, "APPROVE", "Numbers match.", password="long and secret"))
+    assert (answer.status == 302, Decision.objects.filter(wait=wait).exists()) == (stored, stored)
+    assert stored or ("SESSION_OVER" in answer.html and "Numbers match.</textarea>" in answer.html)
 
 
 # ── who looks ────────────────────────────────────────────────────────────────

@@ -2,17 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
+from django.contrib.sessions.backends.base import SessionBase, UpdateError
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from accounts.errors import Refused
+from accounts.errors import Refused, SessionOver
 from accounts.selectors import CONFIRMED
 from accounts.services import actor_confirm
 from accounts.states import Actor, Permission
@@ -142,9 +144,23 @@ def _decide_confirmed(
     confirmed = actor_confirm(actor=actor, password=password)
     if isinstance(confirmed, Refused):
         return confirmed
-    if confirmed.confirmed_at is not None:
-        request.session[CONFIRMED] = confirmed.confirmed_at.isoformat()
+    if confirmed.confirmed_at is not None and not _kept(request.session, confirmed.confirmed_at):
+        return SessionOver()
     return _decide(confirmed, wait, typed, arguments)
+
+
+def _kept(session: SessionBase, confirmed_at: datetime) -> bool:
+    """Keep when the password was given, before anything is decided: a session that ends meanwhile can't be saved at the end of
+    the request, and the answer would say that nothing was stored. False where it has ended.
+    """
+    session[CONFIRMED] = confirmed_at.isoformat()
+    try:
+        session.save()
+    except UpdateError:
+        return False
+    finally:
+        session.modified = False
+    return True
 
 
 def _decide(actor: Actor, wait: Wait, typed: Typed, arguments: Stored | None) -> Decided | Voted | Refused:
