@@ -32,6 +32,7 @@
     const link = KEYS[event.key] && document.querySelector(`[data-key="${KEYS[event.key]}"]`);
     if (!link) return;
     event.preventDefault();
+    window.htmx.process(link); // it may have come in just now
     link.click();
   });
   document.addEventListener("click", (event) => {

@@ -58,7 +58,10 @@
     if (local) location.hash = element.hash;
     if (isField(target)) target.focus();
     else if (local) leadTo(target);
-    else element.click();
+    else {
+      if (element.matches("[hx-get]")) window.htmx.process(element); // one that has just come in would load the whole page
+      element.click();
+    }
   }
 
   function find(key) {
@@ -157,11 +160,20 @@
   }
 
   // A refusal describes the field that it names: whoever comes to the field hears it again.
+  let tied = []; // [field, what described it before]
+
   function tie(refused) {
+    for (const [field, before] of tied) {
+      field.removeAttribute("aria-invalid");
+      if (before === null) field.removeAttribute("aria-describedby");
+      else field.setAttribute("aria-describedby", before);
+    }
+    tied = [];
     if (!refused || !refused.dataset.field) return;
     const form = document.querySelector(refused.dataset.form || "main") || document;
     const place = CSS.escape(refused.dataset.field);
     for (const field of form.querySelectorAll(`[name="${place}"], [data-place="${place}"]`)) {
+      tied.push([field, field.getAttribute("aria-describedby")]);
       field.setAttribute("aria-invalid", "true");
       field.setAttribute("aria-describedby", `${field.getAttribute("aria-describedby") || ""} refused`.trim());
     }
@@ -172,7 +184,7 @@
     if (isField(target) && !/^(checkbox|radio)$/.test(target.type)) {
       if (event.key === "Escape") target.blur();
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submitFrom(target);
-      else if (event.key === "Enter" && target.tagName === "INPUT" && target.closest("form[data-gates]")) event.preventDefault();
+      else if (event.key === "Enter" && target.tagName === "INPUT" && target.type !== "file" && target.closest("form[data-gates]")) event.preventDefault();
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -184,7 +196,10 @@
     tie(document.getElementById("refused"));
     tellTruly();
   });
-  document.addEventListener("htmx:afterSwap", tellTruly);
+  document.addEventListener("htmx:afterSwap", () => {
+    tellTruly();
+    tie(document.getElementById("refused"));
+  });
   document.addEventListener("list:moved", () => {
     movedAt = performance.now();
     const note = document.querySelector("[data-moved-note]");

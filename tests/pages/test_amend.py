@@ -77,6 +77,14 @@ def test_a_field_that_holds_no_value_of_its_kind_is_named_and_keeps_what_was_typ
     assert 'value="the second"' in refused.html
 
 
+def test_what_a_tool_refuses_is_said_at_the_field_that_it_names(ann: Member) -> None:
+    """So that whoever comes to the field hears it (js/keys.js ties them)."""
+    wait = waiting().wait
+    refused = ann.post(url(wait), **typed(wait, title=""))
+    assert refused.status == 400 and "ARGUMENTS_UNUSABLE" in refused.html
+    assert 'id="refused" data-field="title"' in refused.html and 'data-place="title"' in refused.html
+
+
 def test_the_page_says_whether_this_tenant_lets_you_approve_your_own(ann: Member) -> None:
     wait = waiting().wait
     assert "You may give it yourself" in words(ann.get(url(wait)))

@@ -57,6 +57,14 @@ def test_what_does_not_fit_is_said_at_its_field_and_what_was_typed_stays(ann: Me
     assert "an answer is needed" in shown and "less than or equal to 100" in shown
 
 
+def test_an_answer_is_listed_by_the_labels_that_its_fields_had(ann: Member, run: Driven) -> None:
+    ann.post(url(run.wait), **form(run.wait, **{"f-meaning": "some of both", "f-sure": "80"}))
+    html = ann.get(url(run.wait))
+    listed = html[html.index('id="said"') :]
+    assert "They are" in listed and "How sure you are, in percent" in listed
+    assert "<dt>" in listed and ">meaning<" not in listed and ">sure<" not in listed
+
+
 def test_an_answer_is_shown_as_the_word_of_its_person(ann: Member, run: Driven) -> None:
     fields = {"f-meaning": "some of both", "f-sure": "80", "f-remark": ""}
     assert ann.post(url(run.wait), **form(run.wait, **fields)).status == 302

@@ -1,7 +1,7 @@
 """GET and POST /waits/<id>/amend/: reject a call and write it anew with other arguments (T42), field by field or as JSON."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -19,8 +19,9 @@ from approvals.selectors import access_wait
 from approvals.services import Seen
 from approvals.states import can_decide
 from console.pages.acts import Act, off_reason
-from console.pages.decision.written import FieldFault, changed_by_fields, fields_of
+from console.pages.decision.written import ArgumentField, FieldFault, changed_by_fields, fields_of
 from console.pages.room import page, respond
+from receipts.errors import ArgumentsUnusable
 from receipts.selectors import written_arguments
 from runs.canonical import NotCanonical, parse
 from runtime.masking import Masks
@@ -41,6 +42,13 @@ def amend_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase
     return respond(
         request, actor, "pages/acts/page.html", _context(request, actor, wait, refused), status=_status(refused)
     )
+
+
+def _placed(refused: Refused, fields: Sequence[ArgumentField]) -> Refused:
+    """The same refusal; where its tool names a field of the page, at that field."""
+    place = str(refused.facts.get("reason", "")).partition(":")[0]
+    named = isinstance(refused, ArgumentsUnusable) and any(one.path == place for one in fields)
+    return ArgumentsUnusable({**refused.facts, "field": place}) if named else refused
 
 
 def _status(refused: Refused | None) -> int:
@@ -84,6 +92,7 @@ def _context(request: HttpRequest, actor: Actor, wait: Wait, refused: Refused | 
     masks = Masks(actor)
     written = None if masks.of(wait.tool_call, run=wait.run).paths else _written(wait)
     masks.tell()
+    fields = fields_of(written or {}, request.POST)
     act = Act(
         title="Write this call anew",
         template="pages/acts/amend.html",
@@ -97,10 +106,10 @@ def _context(request: HttpRequest, actor: Actor, wait: Wait, refused: Refused | 
         "act": act,
         "wait": wait,
         "call": wait.tool_call,
-        "refused": refused,
+        "refused": _placed(refused, fields) if refused else None,
         "reason": request.POST.get("reason", ""),
         "arguments": request.POST.get("arguments") or _as_json(written or {}),
-        "fields": fields_of(written or {}, request.POST),
+        "fields": fields,
         "json_open": bool(written)
         and request.POST.get("arguments", "").replace("\r\n", "\n").strip() not in ("", _as_json(written or {})),
         "own": Tenant.objects.get(id=wait.tenant_id).self_approval,

@@ -141,7 +141,7 @@ def _context(request: HttpRequest, state: WaitState, asked: Question | None, ref
         "more": more_answers(len(state.waiting)),
         "others": [(one, asks(one, after=wait)) for one in state.waiting],
         "happened": what_happens(state),
-        "said": said_of(state),
+        "said": said_of(state, {one.name: one.label for one in fields}),
         "off": _off(state, asked, refused),
         "limit": FILE_BYTES // 1024,
         "proposer": "Usual, by the tool’s owner" if has_own_form(wait.tool_call) else "Proposed by the model",

@@ -1,6 +1,6 @@
 """What became of a question: who answered what, and what follows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -30,11 +30,14 @@ class Said:
     digest: str
     value: Any
     size: int
+    labels: Mapping[str, str]
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """The fields of a form that were answered, as text."""
-        return [(name, _text(value)) for name, value in self.value.items()] if isinstance(self.value, dict) else []
+        """The fields of a form that were answered, as text, each under the label that it had in the form."""
+        if not isinstance(self.value, dict):
+            return []
+        return [(self.labels.get(name, name), _text(value)) for name, value in self.value.items()]
 
 
 def _text(value: Any) -> str:
@@ -43,12 +46,12 @@ def _text(value: Any) -> str:
     return ", ".join(str(one) for one in value) if isinstance(value, list) else str(value)
 
 
-def said_of(state: WaitState) -> Said | None:
-    """What was answered, or None."""
+def said_of(state: WaitState, labels: Mapping[str, str]) -> Said | None:
+    """What was answered, or None. `labels` are those of the form's fields, by their keys."""
     answer, decision = answer_of(state.wait.id), state.decision
     if answer is None or decision is None:
         return None
-    return Said(decision.actor, decision.at, answer.kind, answer.digest, _value(answer), answer.size)
+    return Said(decision.actor, decision.at, answer.kind, answer.digest, _value(answer), answer.size, labels)
 
 
 def _value(answer: Answer) -> Any:
