@@ -61,11 +61,17 @@ _PATHS = {
 
 
 def sentence(kind: str, facts: Mapping[str, str]) -> str:
-    """A notice in words."""
-    words = {**facts, "verdict": facts.get("verdict", "").lower()}
+    """A notice in words, on one line. It becomes the subject of a mail and the title of a message: what nobody would see, what turns a
+    line around and what ends one is named by its code point.
+    """
+    words = {name: _seen(text) for name, text in {**facts, "verdict": facts.get("verdict", "").lower()}.items()}
     if facts.get("reason") in set(HoldReason):
         words["reason"] = HOLD[HoldReason(facts["reason"])]
     return _form(NoticeKind(kind), facts).format(**words)
+
+
+def _seen(text: object) -> str:
+    return "".join(char if char.isprintable() else f"[U+{ord(char):04X}]" for char in str(text))
 
 
 def _form(kind: NoticeKind, facts: Mapping[str, str]) -> str:

@@ -3,6 +3,8 @@
 The pages come from this process, inside a transaction that is taken back; the server gives the browser their styles and scripts.
 """
 
+import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,13 +15,15 @@ import pytest
 from django.db import connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import Client
-from playwright.sync_api import BrowserContext, Dialog, Page, Request, Route
+from playwright.sync_api import BrowserContext, Dialog, Page, Request, Route, expect
 
+from runs.models import Run
 from tests.corpus import KEPT, PAYLOADS
 from tests.pages.looks.conftest import Furnished, Signed
 from tests.pages.looks.places import ANN, Place
 from tests.pages.looks.sealed import write_into_sealed
 from tests.pages.looks.test_texts import holding
+from tests.pages.test_in_the_browser import hint
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
 
@@ -142,6 +146,56 @@ BARE = """() => [...document.querySelectorAll("body *")].flatMap((one) => [...on
 def moved(page: Page) -> list[str]:
     found: list[str] = page.evaluate(BARE)
     return found
+
+
+LIVE = (
+    "inbox",
+    "run-waiting",
+    "wait-open",
+    "question",
+    "call-lost",
+    "stop",
+    "overview",
+    "run-handover-waiting",
+    "report",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "places"), [("closing", LIVE[:4]), *(pytest.param(one, LIVE, marks=pytest.mark.matrix) for one in KEPT)]
+)
+def test_no_text_does_anything_when_the_live_line_brings_it_into_a_page(
+    furnished: Furnished, site: str, page: Page, heard: Heard, name: str, places: tuple[str, ...]
+) -> None:
+    """The page was open and harmless; what comes is put into it as it is on a reload."""
+    wrong = {}
+    for place in (one for one in furnished.places if one.name in places):
+        page.goto(site + place.path.removeprefix("/"))
+        before = page.evaluate("document.body.textContent")
+        with holding(KEPT[name]), page.expect_response(lambda answer: "hx-request" in answer.request.headers):
+            write_into_sealed(KEPT[name])
+            page.evaluate("document.dispatchEvent(new CustomEvent('line:ask'))")
+        page.wait_for_function("(before) => document.body.textContent !== before", arg=before)
+        if did := heard.taken() + moved(page):
+            wrong[place.name] = did
+    assert not wrong, "\n".join(f"{place}: {did}" for place, did in wrong.items())
+
+
+def test_the_live_line_itself_carries_names_of_things_and_no_text(
+    furnished: Furnished, site: str, signed: Signed
+) -> None:
+    frames: list[str] = []
+    page = signed(ANN).new_page()
+    page.on("websocket", lambda line: line.on("framereceived", lambda frame: frames.append(str(frame))))
+    run = Run.objects.get(id=furnished.house.runs["hostile"])
+    page.goto(f"{site}runs/{run.id}/")
+    expect(page.locator("[data-live-state]")).to_have_attribute("data-live-state", "live", timeout=30_000)
+    with page.expect_response(lambda answer: "hx-request" in answer.request.headers):
+        hint(run)
+    told = [json.loads(frame) for frame in frames]
+    assert any(one.get("kind") for one in told)
+    texts = [value for one in told for value in one.values() if isinstance(value, str)]
+    assert texts and all(re.fullmatch(r"[a-z0-9:_-]+", text) for text in texts), texts
 
 
 def test_hundreds_of_payloads_run_nowhere(furnished: Furnished, site: str, page: Page, heard: Heard) -> None:
