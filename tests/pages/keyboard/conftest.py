@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from ipaddress import ip_network
-from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -55,12 +54,7 @@ def by(house: House, browser: Browser) -> Iterator[Keyboard]:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-US")
     cookie = {"name": settings.SESSION_COOKIE_NAME, "value": session_of(ANN), "url": house.site}
     context.add_cookies([cookie])  # type: ignore[list-item]
-    yield Keyboard(context.new_page(), house.site)
+    page = context.new_page()
+    page.on("filechooser", lambda _: None)  # before any is opened: from the first listener on none is the browser's own
+    yield Keyboard(page, house.site)
     context.close()
-
-
-@pytest.fixture
-def paper(tmp_path: Path) -> Path:
-    file = tmp_path / "seen.txt"
-    file.write_text("one post")
-    return file
