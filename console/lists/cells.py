@@ -1,5 +1,6 @@
 """What stands in a column of a list: on the page by its kind, in an export as plain text."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -52,6 +53,13 @@ class Column:
     cell: Callable[[Any], Cell]
 
 
+# Where a spreadsheet of another country begins a cell in the middle of one of ours: many split lines at semicolons.
+_INSIDE = re.compile(r"([;\t\r\n]\s*)(?=[=+\-@＝＋－＠])")
+
+
 def formula_safe(text: str) -> str:
-    """Text that no spreadsheet takes for a formula: what begins like one gets an apostrophe in front."""
-    return f"'{text}" if text.startswith(DANGEROUS) else text
+    """Text that no spreadsheet takes for a formula: what begins like one gets an apostrophe in front, also behind a sign at which
+    some of them begin another cell.
+    """
+    inside = _INSIDE.sub(r"\1'", text)
+    return f"'{inside}" if text.startswith(DANGEROUS) else inside

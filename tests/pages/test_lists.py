@@ -130,6 +130,21 @@ def test_no_spreadsheet_takes_a_cell_for_a_formula(text: str) -> None:
     assert formula_safe("plain") == "plain"
 
 
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("a;=1+1", "a;'=1+1"),
+        ("a; @SUM(1)", "a; '@SUM(1)"),
+        ("a\n+1", "a\n'+1"),
+        ("=1;=2", "'=1;'=2"),
+        ("a\t＝1", "a\t'＝1"),
+        ("half; a-b = c", "half; a-b = c"),
+    ],
+)
+def test_no_spreadsheet_that_splits_lines_elsewhere_finds_a_formula_in_a_cell(text: str, safe: str) -> None:
+    assert formula_safe(text) == safe
+
+
 def test_a_file_holds_nothing_of_another_tenant(mo: Member, stranger: Member) -> None:
     some(mo, 2)
     assert json.loads(body(stranger.client.get("/runs/?format=json")))["rows"] == []
