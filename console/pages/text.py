@@ -6,6 +6,7 @@ the direction of its neighbours, or that looks like a letter of another script g
 
 import re
 import unicodedata
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape  # as Django's own does it for a text, without its care for lazy ones
 
@@ -51,6 +52,8 @@ _PILED = (
     "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
 )
 _ODD = re.compile(f"(?P<quiet>[{_QUIET}])|(?P<loud>[{_LOUD}])|(?P<piled>{_PILED})")
+
+FEW = 3  # marks piled on one letter that are still shown one by one
 
 _LATIN = "A-Za-z\xc0-\u024f"
 _LOOKALIKE = "\u0370-\u03ff\u0400-\u052f\u0531-\u058f\u13a0-\u13ff\uff21-\uff5a"
@@ -117,11 +120,26 @@ def exact(text: str, *, one_line: bool = False) -> SafeString:
     """
     parts: list[str] = []
     end = 0
-    for odd in odd_characters(text):
-        parts += [escape(text[end : odd.position]), _shown(odd, one_line)]
-        end = odd.position + 1
+    for run in _runs(odd_characters(text)):
+        parts += [escape(text[end : run[0].position]), _shown_pile(run) if run[FEW:] else _shown(run[0], one_line)]
+        end = run[-1].position + 1
     parts.append(escape(text[end:]))
     return mark_safe(f'<bdi dir="ltr">{"".join(parts)}</bdi>')  # noqa: S308 - every part is escaped above
+
+
+def _runs(found: Sequence[Odd]) -> Iterator[list[Odd]]:
+    """Each odd character by itself, but more than a few marks on one letter together."""
+    at = 0
+    while at < len(found):
+        end = at + 1
+        while end < len(found) and found[end].kind == "piled" and found[end].position == found[end - 1].position + 1:
+            end += 1
+        if found[at].kind == "piled" and end - at > FEW:
+            yield list(found[at:end])
+            at = end
+        else:
+            yield [found[at]]
+            at += 1
 
 
 def shown_characters(text: str) -> dict[int, str]:
@@ -143,6 +161,12 @@ def plain(text: str) -> str:
         parts += [text[end : odd.position], f"[{odd.label}]"]
         end = odd.position + 1
     return "".join([*parts, text[end:]])
+
+
+def _shown_pile(run: Sequence[Odd]) -> str:
+    """Marks piled on one letter as one sign, which names the first; the others are named on hover, in their order."""
+    named = escape(", ".join(odd.point for odd in run))
+    return f'<span class="inv" title="{len(run)} combining marks: {named}">{run[0].label} +{len(run) - 1} marks</span>'
 
 
 def _shown(odd: Odd, one_line: bool) -> str:

@@ -154,6 +154,14 @@ def test_a_foreign_letter_inside_a_latin_word_is_loud() -> None:
     assert "U+0430" in exact("p\u0430ypal")
 
 
+def test_a_high_pile_of_marks_is_one_sign_that_names_each() -> None:
+    marks = "\u0301\u0302\u0327\u0334" * 8
+    shown = exact(f"Z{marks}X{marks[:6]}Y")
+    assert shown.count('class="inv"') == 1 + 3, "29 as one, and a few one by one"
+    assert 'title="29 combining marks: U+0334, U+0301, ' in shown and ">U+0334 +28 marks</span>X" in shown
+    assert len(loud_characters(f"Z{marks}")) == 29, "each of them is marked as seen"
+
+
 def test_a_pile_of_combining_marks_is_named() -> None:
     assert len(loud_characters("a" + "\u0301" * 10)) == 7
 
