@@ -76,24 +76,29 @@ class Tab:
 def opened_tabs(url: str, cookie: str, topics: Sequence[str], count: int) -> Iterator["Tabs"]:
     """So many tabs, each of which has subscribed; closed at the end."""
     with ExitStack() as open_lines, selectors.DefaultSelector() as selector:
-        tabs = []
+        tabs = Tabs([], selector)
         for _ in range(count):
             tab = Tab.opened(url, cookie)
             open_lines.callback(tab.line.close)
             tab.say({"subscribe": list(topics)})
             while "subscribed" not in tab.hear():
                 pass
-            selector.register(tab.line, selectors.EVENT_READ, tab)
-            tabs.append(tab)
-        yield Tabs(tabs, selector)
+            tabs.add(tab)
+        yield tabs
 
 
 @dataclass(frozen=True)
 class Tabs:
     """All of them, read by one selector."""
 
-    all: Sequence[Tab]
+    all: list[Tab]
     selector: selectors.BaseSelector
+
+    def add(self, tab: Tab) -> None:
+        """One more. The others hear meanwhile what comes: the server takes a line for dead whose pings nobody answers."""
+        self.selector.register(tab.line, selectors.EVENT_READ, tab)
+        self.all.append(tab)
+        self._arrived(0)
 
     def silence(self, seconds: float = 1.0) -> None:
         """Read what comes until no tab has heard anything for so long; the server's pings go on for ever."""
