@@ -54,7 +54,7 @@ class Column:
 
 
 # Where a spreadsheet of another country begins a cell in the middle of one of ours: many split lines at semicolons.
-_INSIDE = re.compile(r"([;\t\r\n]\s*)(?=[=+\-@＝＋－＠])")
+_INSIDE = re.compile(r"(?<=.)([;\t\r\n]\s*)(?=[=+\-@＝＋－＠])", re.DOTALL)
 
 
 def formula_safe(text: str) -> str:

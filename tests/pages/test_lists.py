@@ -136,6 +136,7 @@ def test_no_spreadsheet_takes_a_cell_for_a_formula(text: str) -> None:
         ("a;=1+1", "a;'=1+1"),
         ("a; @SUM(1)", "a; '@SUM(1)"),
         ("a\n+1", "a\n'+1"),
+        ("\t=1\n=2", "'\t=1\n'=2"),
         ("=1;=2", "'=1;'=2"),
         ("a\t＝1", "a\t'＝1"),
         ("half; a-b = c", "half; a-b = c"),
