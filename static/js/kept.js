@@ -1,6 +1,6 @@
 // What was typed is not lost when its form can't be taken: the session had ended, the form's proof was old, the database was
-// silent. It is put by in this tab as a form is sent, and as a page is left while nothing can be sent from it; a page that
-// answers drops what was sent, and a page of another kind (sign-in, an error) leaves it. Whoever put it by finds it back in its
+// silent, the answer was lost on the way. It is put by in this tab as a form is sent, and as a page is left while nothing can be sent
+// from it; the page that answers the form drops what was sent, and any other one (sign-in, an error, one that was gone to) leaves it. Whoever put it by finds it back in its
 // fields once the same page is open again. Only texts come back: ticks and choices say what was seen, and that may have moved.
 (() => {
   const KEY = "signalbox-kept";
@@ -43,6 +43,12 @@
     document.querySelector("[data-kept-notice]").hidden = found.length === 0;
   }
 
+  // Whether this page is what a form was answered with: it was drawn by it, or led to by it.
+  function isAnswer(notice) {
+    const [came] = performance.getEntriesByType("navigation");
+    return notice.hasAttribute("data-kept-answer") || (came && came.type === "navigate" && came.redirectCount > 0);
+  }
+
   // A page of another kind: the way back is its link where it has one, and the sign-in leads back by itself.
   function leave(kept) {
     write({ ...kept, sent: false });
@@ -59,6 +65,7 @@
       if (kept) leave(kept);
       return;
     }
+    if (kept && kept.sent && !isAnswer(notice)) write(Object.assign(kept, { sent: false }));
     const mine = kept && kept.who === page().keptFor;
     const here = mine && kept.where === page().keptIn && kept.path === location.pathname; // in another tenant it is another page
     if (here && !kept.sent) layBack(kept);

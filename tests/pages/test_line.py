@@ -1,6 +1,7 @@
 """What a page says of its own line: a laptop that slept, a network that was cut, two tabs, a session that ended elsewhere."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -408,6 +409,25 @@ def test_a_page_that_its_person_may_not_read_any_more_is_not_called_live(
     finally:
         member_set(tenant=funds, username="ann.moreau", password=None, roles=ALL)
     expect_state(page, "live")
+
+
+def test_what_was_typed_in_a_form_whose_sending_broke_off_is_back_on_its_page(
+    context: BrowserContext, site: str, run: Driven
+) -> None:
+    """The network breaks as the form is sent: the browser shows a page of its own, and nobody knows whether it was taken."""
+    page = decision(context, site, run)
+    page.route("**/waits/**", lambda sent: sent.abort() if sent.request.method == "POST" else sent.continue_())
+    page.evaluate("document.getElementById('approve-form').requestSubmit()")
+    expect(page).to_have_url(re.compile("^chrome-error:"))
+    page.goto(site)
+    page.goto(f"{site}waits/{run.wait.id}/")
+    expect_back_undecided(page, site, run)
+    page.unroute("**/waits/**")
+    page.get_by_role("button", name="Approve this call").click()
+    expect(page.locator("#wait-live .notice h2")).to_contain_text("ann.moreau approved this call")
+    page.goto(f"{site}waits/{run.wait.id}/")
+    expect(page.locator("[data-kept-notice]")).to_be_hidden()
+    assert page.evaluate("sessionStorage.getItem('signalbox-kept')") is None
 
 
 # ── another tenant ──
