@@ -9,7 +9,7 @@ from tests.pages.keyboard.driver import Keyboard
 from tests.pages.keyboard.house import House
 from tests.waiting import wait_until
 
-FEW = {"amend", "answer_choices", "assign", "delegate", "new_run", "verdict", "view_keep", "endpoint_add"}
+FEW = {"amend", "answer_choices", "delegate", "new_run", "verdict", "endpoint_add"}
 EVERY = [(route, make) for route, makes in ACTS.items() for make in makes]
 
 

@@ -9,9 +9,9 @@ from playwright.sync_api import Browser, expect
 from accounts.models import User
 from checkpoints.models import Head
 from receipts.models import ReportVersion
-from tests.pages.driven import told
+from tests.pages.driven import ALDER, told
 from tests.pages.keyboard.conftest import CAM
-from tests.pages.keyboard.driver import Keyboard, follows, keys, opens, picks, presses, ticks, types
+from tests.pages.keyboard.driver import Keyboard, follows, gives, keys, opens, picks, presses, ticks, types
 from tests.pages.keyboard.house import House
 
 pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.matrix]
@@ -231,3 +231,21 @@ def test_what_is_folded_away_is_opened(by: Keyboard) -> None:
     by.open(f"/runs/{told('published').id}/")
     done(by, opens("Signs on the axis"))
     expect(by.page.locator(".legend")).to_be_visible()
+
+
+def test_a_refusal_that_comes_into_the_page_describes_the_field_that_it_names(by: Keyboard, house: House) -> None:
+    """Of a new run, whose page is not loaded anew; and what it described before is let go by the next one."""
+    bad = house.folder / "no-table.csv"
+    bad.write_text("This is no table.")
+    by.open("/runs/new/?agent=fund_comparison")
+    done(by, gives("Disclosure A", bad), gives("Disclosure B", bad), presses("Start the run"))
+    expect(by.page.locator("#refused")).to_be_visible()
+    field = by.page.locator("#file-a")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    assert "refused" in (field.get_attribute("aria-describedby") or "")
+    done(by, types("Tags", "NOT A TAG"), types("Title", "x"))
+    good = house.folder / "good.csv"
+    good.write_text(ALDER)
+    done(by, gives("Disclosure A", good), gives("Disclosure B", good), presses("Start the run"))
+    expect(by.page.locator("#tags")).to_have_attribute("aria-invalid", "true")
+    expect(field).not_to_have_attribute("aria-invalid", "true")
