@@ -17,7 +17,8 @@ TOLD = {
     "accounts_audithead",
     "django_session",
     "accounts_passwordtry",
-}  # that somebody was refused is kept
+    "accounts_sentform",
+}  # that somebody was refused is kept; that a form was sent is taken back where it was refused
 GOOD = {
     "cap": "999999999",
     "hours": "1",
