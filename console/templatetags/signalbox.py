@@ -295,6 +295,12 @@ def thread_name(key: str) -> SafeString:
 
 
 @register.filter
+def grouped(count: int) -> str:
+    """A count with its thousands apart: 10,000."""
+    return f"{count:,}"
+
+
+@register.filter
 def size(count: int) -> str:
     """The size of something stored: `1,729 bytes`."""
     return amounts.size(count)

@@ -259,6 +259,10 @@ def test_times_carry_the_exact_moment() -> None:
     assert moments.when(None) == ""
 
 
+def test_a_count_keeps_its_thousands_apart() -> None:
+    assert [signalbox.grouped(count) for count in (0, 999, 10_000)] == ["0", "999", "10,000"]
+
+
 def test_a_moment_that_is_over_is_said_to_have_passed() -> None:
     past, soon = timezone.now() - timedelta(seconds=1), timezone.now() + timedelta(minutes=5, seconds=0.9)
     assert [said.rpartition('">')[2] for said in (moments.left(past), moments.to_go(past), moments.within(past))] == [
