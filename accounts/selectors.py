@@ -132,13 +132,19 @@ def token_by_digest(digest: str) -> ApiToken | None:
     return live.select_related("membership__user", "membership__tenant").filter(digest=digest).first()
 
 
+def is_session_key(text: str) -> bool:
+    """Whether a text of a cookie can be the key of a session: letters and digits of ASCII."""
+    return len(text) >= 8 and text.isascii() and text.isalnum()
+
+
 def signed_in(session_keys: Collection[str]) -> dict[str, Actor]:
     """Who is behind each of these sessions at this moment, in three queries; an ended session is left out.
 
     The same rules as for a page: the session has not expired, the password has not changed since, the person is active and a
     member of the tenant that they act in.
     """
-    sessions = Session.objects.filter(session_key__in=session_keys, expire_date__gt=timezone.now())
+    known = [key for key in session_keys if is_session_key(key)]
+    sessions = Session.objects.filter(session_key__in=known, expire_date__gt=timezone.now())
     held = {session.session_key: session.get_decoded() for session in sessions}
     ids = {data[SESSION_KEY] for data in held.values() if SESSION_KEY in data}
     users = {str(one.pk): one for one in User.objects.filter(pk__in=ids, is_active=True)}

@@ -3,9 +3,9 @@
 import gc
 import os
 
-from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import WebsocketDenier
+from channels.sessions import CookieMiddleware
 from django.core.asgi import get_asgi_application
 from django.urls import re_path, resolve
 
@@ -17,7 +17,7 @@ from console.origin import SameOrigin  # noqa: E402  needs the apps that get_asg
 from console.routing import websocket_urlpatterns  # noqa: E402
 
 sockets = URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])
-application = ProtocolTypeRouter({"http": BoundedBodies(pages), "websocket": SameOrigin(AuthMiddlewareStack(sockets))})
+application = ProtocolTypeRouter({"http": BoundedBodies(pages), "websocket": SameOrigin(CookieMiddleware(sockets))})
 
 # What is loaded by now, every page with it, stays until the process ends. Each full collection would look through it and hold up
 # whoever asks at that moment for 150 ms.

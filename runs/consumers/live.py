@@ -9,11 +9,13 @@ false. `seq` counts on this connection (ruling 20); `heard` is the last one sent
 
 import asyncio
 import json
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
 
 from accounts.errors import NotFound
 from accounts.selectors import signed_in
@@ -44,7 +46,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self.wake = asyncio.Event()
         self.closing: int | None = None
         self.sender: asyncio.Task[None] | None = None
-        self.session_key = self.scope["session"].session_key or ""
+        self.session_key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
         person = (await database_sync_to_async(signed_in)([self.session_key])).get(self.session_key)
         if person is None:
             await self.close(SESSION_ENDED)
@@ -129,6 +131,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             return  # the other side is gone; disconnect() follows
 
 
+@lru_cache  # a change is asked about by each of its viewers
 def _topics_of(run_id: str) -> frozenset[str]:
     """The topics that a change of a run is about: whatever changes in a run may change both lists."""
     return LISTS | {f"run:{run_id}"}

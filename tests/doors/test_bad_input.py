@@ -10,6 +10,7 @@ from django.test import Client
 
 from accounts.services import member_set
 from accounts.states import Role
+from console.pages.entry import DEVICE
 from tests.doors.mangled import HARSH, SENT, names_read
 from tests.doors.routes import ROUTES
 from tests.doors.test_access import browser
@@ -33,6 +34,10 @@ BODIES: tuple[tuple[bytes, str], ...] = (
     (b"&".join(b"a%d=1" % number for number in range(2000)), FORM),
     (b"reason=" + b"x" * (9 * 1024 * 1024), FORM),
 )
+
+
+# As a browser sends what another program has put there: NUL and bytes of no text by octal escapes, as cookies have them.
+COOKIES = ('"\\000\\000aaaaaaaaaaaa"', '"\\377\\330aaaaaaaaaaaa"', "é" * 12, "x" * 5_000, "a" * 32, "")
 
 
 @contextmanager
@@ -120,3 +125,16 @@ def _each_field(client: Client, things: Things, patch: pytest.MonkeyPatch, name:
         rest = urlencode({field: value for field, value in act.body.items() if field != one}, doseq=True)
         for value in SENT:
             send(client, things.path(name), f"{rest}&{one}={value}".encode())
+
+
+@pytest.mark.parametrize("cookie", ["sessionid", "csrftoken", "messages", DEVICE])
+@pytest.mark.parametrize("value", COOKIES)
+def test_a_cookie_may_hold_anything(doors: Doors, cookie: str, value: str) -> None:
+    """What it says of nobody leads to the page where one signs in, also for an act."""
+    client = Client(enforce_csrf_checks=True)
+    held = {"Cookie": f"{cookie}={value}"}
+    for answer in (client.get("/runs/", headers=held), client.get("/sign-in/", headers=held)):
+        assert answer.status_code in {200, 302}, (cookie, value[:40])
+    for path in ("/runs/new/", "/sign-in/"):
+        answer = client.post(path, {"username": "nobody", "password": "nothing"}, headers=held)
+        assert answer.status_code == 403, (cookie, value[:40])

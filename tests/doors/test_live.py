@@ -138,6 +138,13 @@ def test_nobody_is_refused_before_the_handshake_ends(site: Site) -> None:
         assert refused.value.response.status_code == 403
 
 
+@pytest.mark.parametrize("cookie", ['"\\000\\000aaaaaaaaaaaa"', '"\\377\\330aaaaaaaaaaaa"', "x" * 5_000, "a" * 32])
+def test_a_cookie_that_names_no_session_is_nobody_s(site: Site, cookie: str) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        site.open(cookie=cookie)
+    assert refused.value.response.status_code == 403
+
+
 def test_another_origin_is_refused(site: Site) -> None:
     cookie = site.cookie()
     for origin in ("http://evil.example", site.url.replace("http", "https").rstrip("/"), None):
