@@ -129,13 +129,16 @@ def _redefined(call: ToolCall, approved: Sequence[Earlier]) -> Iterator[Point]:
     if not approved or approved[0].call.tool_hash == call.tool_hash:
         return
     then = approved[0].call
-    versions = f"Version {then.tool_version} then, version {call.tool_version} now"
+    was, now = (exact(one.tool_version, one_line=True) for one in (then, call))
+    versions = format_html("Version {} then, version {} now", was, now)
     if then.tool_version == call.tool_version:
-        versions = f"Both call themselves version {call.tool_version}"
+        versions = format_html("Both call themselves version {}", now)
     others = sum(one.call.tool_hash != call.tool_hash for one in approved)
     text = format_html("{} was defined anew since it was approved last", _path(call.tool))
     known = f"All {others} approved calls" if others == len(approved) else f"{others} of {len(approved)} approved calls"
-    why = f"{versions}. {known} went to another definition: the same arguments may do something else by now."
+    why = format_html(
+        "{}. {} went to another definition: the same arguments may do something else by now.", versions, known
+    )
     yield Point("stop", "caution", text, why)
 
 
