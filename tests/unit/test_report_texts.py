@@ -59,8 +59,8 @@ def test_pdf_shows_a_title_as_it_is_and_runs_none_of_it(text: str) -> None:
     wanted = joined(plain(text))
     if wanted.isascii():
         assert wanted in shown
-    else:  # joined letters and right-to-left lines are drawn in another order than they are stored
-        assert sorted(set(wanted) - set(shown)) == []
+    else:  # drawn in another order than stored where letters join or run from right to left; by its name where no font has it
+        assert [char for char in set(wanted) - set(shown) if f"[U+{ord(char):04X}]" not in shown] == []
 
 
 @pytest.mark.matrix
