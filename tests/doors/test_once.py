@@ -16,11 +16,18 @@ from accounts.models import SentForm, User
 from accounts.services import form_send, member_set
 from accounts.states import Role
 from approvals.models import Delegation, Grant
-from tests.doors.world import Doors
+from approvals.services import delegation_end, grant_revoke
+from tests.doors.world import Doors, person
 
 WHO = "every-role"
 ENDS = (datetime.now(UTC) + timedelta(days=2)).strftime("%Y-%m-%dT%H:%M")
-GIVEN = {"tool": "fund_comparison/publish_report", "hours": "8", "max_uses": "1", "reason": "a routine"}
+GIVEN = {
+    "tool": "fund_comparison/publish_report",
+    "condition": "args['title'] == 'none'",
+    "hours": "8",
+    "max_uses": "1",
+    "reason": "a routine",
+}
 FORMS: tuple[tuple[str, dict[str, Any], type[Model]], ...] = (
     ("/delegations/", {"taker": "only-approver", "ends_at": ENDS, "reason": "away"}, Delegation),
     ("/grants/", GIVEN, Grant),
@@ -29,9 +36,15 @@ each_form = pytest.mark.parametrize(("path", "fields", "makes"), FORMS, ids=[pat
 
 
 @pytest.fixture
-def client(doors: Doors) -> Client:
+def client(doors: Doors) -> Iterator[Client]:
+    """Somebody with every role. What they give is taken back: it would stand for other tests."""
     member_set(tenant=doors.tenant, username=WHO, password=None, roles=frozenset(Role))
-    return signed_in()
+    yield signed_in()
+    actor = person(WHO)
+    for given in Delegation.objects.filter(giver=actor.label, ended_at=None):
+        delegation_end(actor=actor, delegation_id=given.id)
+    for grant in Grant.objects.filter(owner=actor.label, revoked_at=None):
+        grant_revoke(actor=actor, grant_id=grant.id, reason="the test is over")
 
 
 def signed_in() -> Client:
