@@ -71,8 +71,8 @@ def test_what_another_person_decides_turns_the_forms_off_and_keeps_what_was_type
     run.decide("REJECT", actor=person("ben.diaz"))
     page.evaluate(f"document.body.dispatchEvent(new CustomEvent('live:run-{run.id}'))")
     expect(page.locator("#wait-live .notice h2")).to_contain_text("ben.diaz rejected this call")
-    expect(page.locator("#off-a")).to_have_text("Off: this wait is closed.")
-    expect(page.locator("#off-r")).to_have_text("Off: this wait is closed.")
+    expect(page.locator("#off-a")).to_have_text("Off: this wait is closed. What came of it")
+    expect(page.locator("#off-r")).to_have_text("Off: this wait is closed. What came of it")
     expect(page.locator("#why-a")).to_have_value("My long reason.")
     page.context.close()
 

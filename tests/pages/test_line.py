@@ -300,7 +300,7 @@ def test_the_second_tab_shows_the_decision_of_the_first_and_keeps_what_was_typed
     first.get_by_role("button", name="Approve this call").click()
     expect(first.locator("#wait-live .notice h2")).to_contain_text("ann.moreau approved this call")
     expect(second.locator("#wait-live .notice h2")).to_contain_text("ann.moreau approved this call")
-    expect(second.locator("#off-a")).to_have_text("Off: this wait is closed.")
+    expect(second.locator("#off-a")).to_have_text("Off: this wait is closed. What came of it")
     expect(second.locator("#why-a")).to_have_value(REASON)
     assert Decision.objects.filter(wait=run.wait).count() == 1
 
