@@ -148,11 +148,13 @@ class Drawing:
         shown = [t for t in tenures if (t.end or self.end) > self.scale.start]
         for tenure in shown:
             x, width = self.reach(max(tenure.start, self.scale.start), tenure.end)
-            words = f"{tenure.owner}, fence {tenure.fence}"
+            fence = f"fence {tenure.fence}"
+            words = f"{tenure.owner}, {fence}"
             lane.bars.append(Bar(x, width, 8, 13, "bar--light bar", words))
-            room = [w for w in (fitted(words), f"fence {tenure.fence}") if width_of(w) + 2 <= width]
-            if room:
-                lane.labels.append(Label(x, 12 if tenure.takeover else 4, 18, room[0], "start", "t-strong t-on"))
+            whole = fitted(tenure.owner, LONGEST - len(fence) - 2), f", {fence}"
+            room = [(text, tail) for text, tail in (whole, (fence, "")) if width_of(text + tail) + 2 <= width]
+            for text, tail in room[:1]:
+                lane.labels.append(Label(x, 12 if tenure.takeover else 4, 18, text, "start", "t-strong t-on", tail))
             if tenure.takeover:
                 lane.marks.append(Mark(x, 14.5, "takeover", "caution", f"Takeover by {words}"))
         refused = [e for e in events if e.kind == "Refused"]
@@ -329,8 +331,8 @@ class _Tracks:
         left = self.drawing.reach(first.at, first.until)[0]
         right = sum(self.drawing.reach(last.at, last.until))
         times = f", {len(tries)} attempts" if len(tries) > 1 else ""
-        name = fitted(attempt_name(first.subject), LONGEST - len(times)) + times
-        need = width_of(name) + 1
+        name = fitted(attempt_name(first.subject), LONGEST - len(times))
+        need = width_of(name + times) + 1
         after = right + need <= 100
         start = left if after else max(0.0, left - need)
         track = self._free(start)
@@ -340,10 +342,10 @@ class _Tracks:
         if shared:
             return track, None
         if after:
-            return track, Label(round(right, 2), 4, y, name, "start", weight)
+            return track, Label(round(right, 2), 4, y, name, "start", weight, times)
         if left >= need:
-            return track, Label(left, -4, y, name, "end", weight)
-        return track, Label(left, 0, y - 10, name, "start", weight)
+            return track, Label(left, -4, y, name, "end", weight, times)
+        return track, Label(left, 0, y - 10, name, "start", weight, times)
 
     def _free(self, start: float) -> int:
         track = next((i for i, end in enumerate(self.ends) if end <= start), len(self.ends))

@@ -60,21 +60,28 @@ class Mark:
 
 @dataclass(frozen=True)
 class Label:
+    """`text` is drawn as a piece of its own, whichever way its letters run; `tail`, in our words, stands behind it."""
+
     x: float
     dx: int
     y: float
     text: str
     anchor: str = "start"
     weight: str = ""
+    tail: str = ""
+
+    @property
+    def width(self) -> float:
+        return width_of(self.text + self.tail)
 
     @property
     def start(self) -> float:
         """Where the text begins, in percent of the narrowest plot."""
-        return self.x + self.dx / 7.68 - (width_of(self.text) if self.anchor == "end" else 0.0)
+        return self.x + self.dx / 7.68 - (self.width if self.anchor == "end" else 0.0)
 
     @property
     def end(self) -> float:
-        return self.start + width_of(self.text)
+        return self.start + self.width
 
 
 @dataclass(frozen=True)

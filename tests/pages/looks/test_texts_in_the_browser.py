@@ -140,6 +140,7 @@ def test_no_text_does_anything_on_any_page(
 BARE = """() => [...document.querySelectorAll("body *")].flatMap((one) => [...one.childNodes])
     .filter((one) => one.nodeType === 3 && /[\\u0590-\\u08ff]/.test(one.data) && one.parentElement.checkVisibility())
     .filter((one) => !one.parentElement.closest("bdi, textarea, pre, option, input, title, [dir]:not(html)"))
+    .filter((one) => !getComputedStyle(one.parentElement).unicodeBidi.startsWith("isolate"))
     .map((one) => `not isolated: ${one.data.slice(0, 40)} in ${one.parentElement.outerHTML.slice(0, 80)}`)"""
 
 
