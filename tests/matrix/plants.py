@@ -56,6 +56,8 @@ NO_EFFECT = (
     "FROM answered, done WHERE %(effect_known)s AND false RETURNING id",
 )
 
+NO_WAKEUP = ("|| ':DECISION' FROM closed", "|| ':DECISION' FROM closed WHERE false")
+
 # What the database would still refuse.
 UNGUARDED = """
 DO $$ DECLARE plain text; BEGIN
@@ -221,10 +223,8 @@ PLANTS = (
     ),
     Plant(
         "wakes-nobody", "a decision is stored and nothing wakes the run", "I10",
-        patches=[
-            (f"approvals.services.{name}", _instead(_nothing))
-            for name in ("decide.wakeup_write", "wait.run_move", "wait.hint_run")
-        ],
+        (NO_WAKEUP,),
+        patches=[(f"approvals.services.wait.{name}", _instead(_nothing)) for name in ("run_move", "hint_run")],
         place=Place.WEB,
     ),
     Plant(
@@ -254,7 +254,7 @@ PLANTS = (
     ),
     Plant(
         "stale-receipt", "a receipt is shown as it once was", "I11",
-        patches=[("console.api.calls.shown_call", _remembers)], place=Place.WEB,
+        patches=[("console.api.calls.call_shown", _remembers)], place=Place.WEB,
     ),
     Plant(
         "stale-view", "a run is shown as it once was", "I11",
@@ -296,7 +296,7 @@ class Planted:
         return sql
 
     def _patch(self, name: str, target: str, patch: Callable[[Any], Any]) -> None:
-        owner, attribute = _owner(target)
+        owner, attribute = rule_of(target)
         original = getattr(owner, attribute)
         planted = patch(original)
 
@@ -306,7 +306,8 @@ class Planted:
         setattr(owner, attribute, either)
 
 
-def _owner(target: str) -> tuple[Any, str]:
+def rule_of(target: str) -> tuple[Any, str]:
+    """The module or class that holds what a patch replaces, and its name there."""
     path, _, attribute = target.rpartition(".")
     try:
         return import_module(path), attribute

@@ -13,6 +13,7 @@ from pytest_django import Settings
 from console.environment import BASE_DIR, Environment
 from runs import faults
 from tests.matrix.cells import Fault, cell
+from tests.matrix.plants import PLANTS, rule_of
 from tests.matrix.points import OTHER_HOOKS, POINTS, Path, Way, table
 
 APPS = ("accounts", "runs", "receipts", "checkpoints", "approvals", "runtime", "console")
@@ -111,3 +112,14 @@ def test_with_the_setting_one_order_is_taken_once(
 def test_the_page_holds_the_table() -> None:
     page = (BASE_DIR / "docs" / "crash-points.md").read_text()
     assert "\n".join(table()) in page
+
+
+def test_every_planted_bug_finds_the_rule_that_it_breaks() -> None:
+    """A rule that moved would leave its plant without effect, or keep the web server of all of them from starting."""
+    product = "\n".join(file.read_text() for app in APPS for file in (BASE_DIR / app).rglob("*.py"))
+    for plant in PLANTS:
+        for target, _ in plant.patches:
+            owner, attribute = rule_of(target)
+            assert hasattr(owner, attribute), f"{plant.name}: {target} has moved"
+        for old, _ in plant.sql:
+            assert old in product, f"{plant.name}: no statement says {old!r}"

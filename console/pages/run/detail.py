@@ -56,7 +56,7 @@ def _attempt(attempt: Attempt, run_id: UUID) -> tuple[SafeString | str, list[Fac
     call = attempt.tool_call
     about: list[Fact] = [
         ("Call", short_id(call.id)),
-        ("Tool", format_html("<code>{}</code> {}", call.tool, call.tool_version)),
+        ("Tool", format_html("<code>{}</code> {}", exact(call.tool, "line"), exact(call.tool_version, "line"))),
         ("Effect class", effect(call.effect_class)),
     ]
     bytes_: list[Fact] = [("Arguments", digest(call.args_digest, 12)), ("Key", digest(call.idempotency_key, 12))]
