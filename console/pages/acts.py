@@ -19,6 +19,7 @@ from checkpoints.selectors import access_commitment, access_obligation, current_
 from checkpoints.states import can_release, can_withdraw
 from console.pages.amounts import budget_lines, capped_units
 from console.pages.call.flag import flag_facts
+from console.pages.numbers import whole
 from console.pages.room import page, respond
 from console.pages.words import CLOSING
 from receipts.selectors import access_call, access_contradiction, outcome_counts
@@ -198,14 +199,10 @@ def run_goal(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         actor,
         run,
         act,
-        lambda reason: goal_revise(actor=actor, run_id=id, goal=goal, reason=reason, version=_version(request)),
+        lambda reason: goal_revise(
+            actor=actor, run_id=id, goal=goal, reason=reason, version=whole(request.POST.get("version", ""))
+        ),
     )
-
-
-def _version(request: HttpRequest) -> int:
-    """The version of the goal that the form was drawn with."""
-    sent = request.POST.get("version", "")
-    return int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 10 else 0
 
 
 @page

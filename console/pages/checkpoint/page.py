@@ -11,6 +11,7 @@ from checkpoints.selectors import access_checkpoint, head_of
 from console.lists.checkpoints import checkpoints_of
 from console.pages.checkpoint.revision import Revision, compared
 from console.pages.lists.page import list_response
+from console.pages.numbers import whole
 from console.pages.room import page, panel_asked, respond
 from runs.selectors import access_run
 
@@ -41,15 +42,10 @@ def checkpoint_page(request: HttpRequest, actor: Actor, id: UUID, revision: int)
         "topic": f"run:{id}",
     }
     if not panel_asked(request, PANELS):
-        against = _number(request.GET.get("against", "")) or revision - 1
-        to = _number(request.GET.get("to", "")) or revision
+        against = whole(request.GET.get("against", "")) or revision - 1
+        to = whole(request.GET.get("to", "")) or revision
         right, left = shown.at(to), shown.at(against) if against else None
         context |= {"against": against, "to": to, "missing": against if right else to}
         context["inline"] = request.GET.get("view") == "inline"
         context["comparison"] = compared(right, left) if right and left and right != left else None
     return respond(request, actor, "pages/checkpoint/page.html", context, PANELS)
-
-
-def _number(text: str) -> int:
-    """A revision as it was asked for, or 0."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -10,6 +10,7 @@ from django.utils.text import slugify
 from accounts.errors import Refused
 from accounts.states import Actor
 from console.pages.diff import difference, text_pieces
+from console.pages.numbers import whole
 from console.pages.report.export import KINDS, report_taken
 from console.pages.report.rendered import LONGEST, rendered_difference
 from console.pages.report.versions import ShownVersion, chosen, in_order, versions_of
@@ -26,7 +27,7 @@ def report_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBas
     """One report: `?version=` shows one version, `?against=` compares it with another one, as both are read (`&as=source`: line by line)."""
     report = access_report(actor=actor, id=id)
     versions = versions_of([report])[report.id]
-    asked = _number(request.GET.get("version", ""))
+    asked = whole(request.GET.get("version", ""))
     shown = chosen(versions, asked)
     if shown is None:
         raise Http404
@@ -46,7 +47,7 @@ def report_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBas
 def _difference(versions: list[ShownVersion], shown: ShownVersion, query: QueryDict) -> dict[str, Any]:
     """The comparison that is asked for, as it is read or, with `as=source`, line by line; without one, nothing is compared."""
     others = [version for version in versions if version is not shown]
-    against = _number(query.get("against", ""))
+    against = whole(query.get("against", ""))
     other = next((version for version in others if version.row.version_no == against), None)
     if other is None:
         return {"others": others}
@@ -84,8 +85,3 @@ def _file(content: bytes, kind: str, name: str) -> HttpResponse:
     answer = HttpResponse(content, content_type=kind)
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
     return answer
-
-
-def _number(text: str) -> int:
-    """A version as it was asked for, or 0."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
