@@ -82,6 +82,8 @@ def test_where_nothing_stands_out_the_page_says_so_and_no_more(prepared: House, 
 def test_a_page_that_went_stale_while_it_was_read_decides_nothing(prepared: House, page: Page, site: str) -> None:
     opened(prepared, page, site, STALE)
     runs = prepared.made[NUMBERS[STALE]]
+    expect(page.locator("[data-live-state]")).to_contain_text("Live")
+    page.wait_for_load_state("networkidle")  # nothing tells it of the move after that, as this process sends no hints
     page.get_by_label("Your reason").fill("As ordered.")
     moves = CASES[NUMBERS[STALE]].while_looked_at
     assert moves is not None
