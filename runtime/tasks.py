@@ -3,7 +3,7 @@
 import logging
 from uuid import UUID
 
-from celery import shared_task
+from celery import current_app, shared_task
 from celery.exceptions import Reject
 from celery.signals import worker_init, worker_process_init
 from django.db import connections
@@ -62,7 +62,13 @@ def stuck() -> None:
 def forget_parent_connections(**_: object) -> None:
     """A forked pool process must not share its parent's database sessions. It gets a lock of its own."""
     connections.close_all()
-    liveness_begin()
+    if takes_runs():
+        liveness_begin()
+
+
+def takes_runs() -> bool:
+    """Whether this worker takes runs. One of notices alone takes no lease, and is not counted among those that do."""
+    return current_app.conf.task_default_queue in current_app.amqp.queues.consume_from
 
 
 @worker_init.connect

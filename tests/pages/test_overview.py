@@ -102,11 +102,22 @@ def test_one_row_says_that_no_worker_answers_in_the_place_of_each_queued_run(mo:
     assert "none answers; start one, nothing is lost meanwhile" in mo.get("/parts/")
 
 
+def test_an_open_overview_is_told_once_something_falls_silent_which_sends_no_hint(mo: Member) -> None:
+    """Beside its parts, which it asks for by the clock: these say when what is stuck is not what the page shows any more."""
+    shown = {"shown": mo.get("/").split('name="shown" value="')[1].split('"')[0]}
+    assert "HX-Trigger" not in mo.client.get("/parts/", shown).headers
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_unlock(%s, 1)", [CLASS])
+    assert mo.client.get("/parts/", shown).headers["HX-Trigger"] == "live:runs"
+
+
 def test_a_clock_that_does_not_come_round_is_named(mo: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stuck, "BEGUN", monotonic() - 3600)
     assert "last ended 0" in mo.get("/parts/")
     SweepMark.objects.update(at=timezone.now() - timedelta(minutes=7))
-    assert "Nobody has swept for 7 min 0" in mo.get("/")
+    html = mo.get("/")
+    assert "Nobody sweeps: no wait runs out" in html and "Look at the broker below; then start the clock" in html
+    assert "1 process is connected, and none has swept lately" in mo.get("/parts/")
     SweepMark.objects.all().delete()
     assert "Nobody has swept since this installation was made" in mo.get("/")
 

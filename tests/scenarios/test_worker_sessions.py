@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from console.celery import app
 from runs.models import TraceEvent
+from runtime.liveness.lock import CLASS
 from tests.engine.engine import sql
 from tests.scenarios.invariants import check_invariants
 from tests.scenarios.world import POOL, WORKERS, World
@@ -94,3 +96,14 @@ def test_a_session_that_the_server_ended_between_two_tasks_costs_no_hint(one_pro
         sql("SELECT pg_terminate_backend(%s, 5000)", pid)
     one_process.approve(wait)
     one_process.wait_status(run_id, "COMPLETED")
+
+
+def test_a_worker_of_notices_alone_is_not_counted_among_those_that_take_runs(one_process: World) -> None:
+    """Or a console whose last worker of runs is gone would say that workers answer."""
+    ready = sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = %s", CLASS)
+    notices = one_process.stack.start_worker(queue="notices")
+    ((asked,),) = sql("SELECT clock_timestamp()")
+    app.send_task("runtime.notices", queue="notices")
+    wait_until(lambda: sessions(f"query_start > '{asked}'"), "it has done a task, and so has begun")
+    assert sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = %s", CLASS) == ready
+    notices.kill()

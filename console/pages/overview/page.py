@@ -11,7 +11,7 @@ from console.pages.overview.day import last_day
 from console.pages.overview.line import line_of
 from console.pages.overview.needs import counts_of, needs
 from console.pages.overview.parts import parts
-from console.pages.overview.stuck import stuck
+from console.pages.overview.stuck import shown_as, stuck
 from console.pages.room import page, respond
 from runs.states import RunStatus
 
@@ -51,6 +51,7 @@ def overview(request: HttpRequest, actor: Actor) -> HttpResponseBase:
             for status, x, siding in STATIONS
         ],
         "stuck": found,
+        "stuck_as": shown_as(found),
         "others": [one for one in found if one.icon != "held"],
         "charts": charts(day),
     }
@@ -59,5 +60,11 @@ def overview(request: HttpRequest, actor: Actor) -> HttpResponseBase:
 
 @page
 def overview_parts(request: HttpRequest, actor: Actor) -> HttpResponseBase:
-    """GET /parts/: how the parts of the installation are, measured now. Asks the broker, so the page does not wait."""
-    return respond(request, actor, "pages/overview/parts.html", {"parts": list(parts(actor))})
+    """GET /parts/: how the parts of the installation are, measured now. Asks the broker, so the page does not wait.
+
+    What falls silent sends no hint: where `shown` is not what is stuck by now, the panel above is told to ask for itself.
+    """
+    answer = respond(request, actor, "pages/overview/parts.html", {"parts": list(parts(actor))})
+    if request.GET.get("shown", "") not in ("", shown_as(stuck(actor))):
+        answer["HX-Trigger"] = "live:runs"
+    return answer

@@ -88,7 +88,10 @@ def _workers(stands: Standing, holders: int) -> Part:
         return Part("Workers", "neutral", holding)
     if stands.workers == 0:
         return Part("Workers", "stop", "none answers; start one, nothing is lost meanwhile")
-    return Part("Workers", "clear", f"{stands.workers} process{'es' if stands.workers != 1 else ''} ready; {holding}")
+    are = f"{stands.workers} process{'es are' if stands.workers != 1 else ' is'} connected"
+    if stands.sweep_is_late:
+        return Part("Workers", "caution", f"{are}, and none has swept lately; {holding}")
+    return Part("Workers", "clear", f"{are}; {holding}")
 
 
 def _sweep(stands: Standing) -> Part:

@@ -1,5 +1,7 @@
 """What does not move and waits for nobody's answer: what holds up everything first, then run by run."""
 
+import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +14,6 @@ from django.db import connection
 
 from accounts.states import Actor, Permission
 from console.pages import signs, words
-from console.pages.times import span
 from runtime.liveness.lock import CLASS
 
 UNTAKEN = timedelta(seconds=10)  # a queued run that nobody took for longer is stuck
@@ -109,6 +110,12 @@ def stuck(actor: Actor) -> list[Stuck]:
     return [*_everything(found), *_runs(actor, nobody_takes=found.workers == 0)]
 
 
+def shown_as(found: list[Stuck]) -> str:
+    """What tells one such list from another: what is stuck, and how; never for how long."""
+    named = [[str(one.run_id), one.title, one.lamp, one.why] for one in found]
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+
+
 def _everything(found: Standing) -> Iterator[Stuck]:
     if found.workers == 0:
         waiting = (
@@ -119,9 +126,11 @@ def _everything(found: Standing) -> Iterator[Stuck]:
         why = f"No worker answers; {waiting}. Nothing is lost meanwhile."
         yield Stuck(None, "Workers", "stop", "stop", None, why, "Start a worker, or look into its log")
     if found.sweep_is_late:
-        ago = f"for {span(found.swept_ago)}" if found.swept_ago is not None else "since this installation was made"
-        why = f"Nobody has swept {ago}: no wait runs out, no run is taken over, no lost hint is sent again."
-        helps = "Start the clock (celery beat) and a worker; what is overdue is done at once"
+        begin = "Nobody sweeps" if found.swept_at else "Nobody has swept since this installation was made"
+        why = f"{begin}: no wait runs out, no run is taken over, no lost hint is sent again."
+        helps = (
+            "Look at the broker below; then start the clock (celery beat) and a worker. What is overdue is done at once"
+        )
         yield Stuck(None, "Sweep", "stop", "stop", found.swept_at, why, helps)
 
 
