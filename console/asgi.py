@@ -6,6 +6,7 @@ import os
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import WebsocketDenier
 from channels.sessions import CookieMiddleware
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.urls import re_path, resolve
 
@@ -14,8 +15,10 @@ pages = get_asgi_application()
 
 from console.bodies import BoundedBodies  # noqa: E402
 from console.origin import SameOrigin  # noqa: E402  needs the apps that get_asgi_application loads
+from console.patience import give_up_after  # noqa: E402
 from console.routing import websocket_urlpatterns  # noqa: E402
 
+give_up_after(settings.ANSWER_SECONDS)
 sockets = URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])
 application = ProtocolTypeRouter({"http": BoundedBodies(pages), "websocket": SameOrigin(CookieMiddleware(sockets))})
 

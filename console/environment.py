@@ -47,6 +47,8 @@ class Environment(BaseSettings):
     liveness: bool = True
     liveness_database_url: str = ""
     log_level: str = "INFO"
+    # How long a web process waits for one answer of the database before it says that there is none.
+    answer_seconds: Annotated[float, Field(gt=0)] = 8.0
 
     lease_ttl_seconds: float = 15.0
     heartbeat_seconds: float = 5.0
@@ -158,7 +160,7 @@ def database(url: str, pool: bool) -> dict[str, Any]:
     options: dict[str, Any] = {"options": f"{SESSION_GUARDS} {SESSION_PLANS}", **parts}
     options |= {"server_side_binding": True, "prepare_threshold": 5}
     if pool:
-        options["pool"] = {"min_size": 1, "max_size": 20, "timeout": 10}
+        options["pool"] = {"min_size": 1, "max_size": 20, "timeout": 5}
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": name,

@@ -208,6 +208,7 @@ CELERY_BEAT_SCHEDULE = {
     },
 }
 
+ANSWER_SECONDS = ENV.answer_seconds
 LIVE_HINTS = True
 TRACE = True
 # The liveness lock needs sessions of its own: an address past any transaction pooler, or "" to do without it.
