@@ -4,6 +4,7 @@ import os
 import signal
 from typing import Any
 
+from billiard import pool
 from celery import Celery
 from celery.signals import setup_logging, worker_process_init, worker_shutting_down
 
@@ -11,6 +12,10 @@ from console.processes import die_with_parent
 from runtime.drain import drain_begin
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+
+# A pool process that ends waits this often, 0.1 s each, for its worker to have read what it said, and goes then. What it says
+# of a message that was handed to it just before the worker was asked to stop is never read: by default it waits 30 s.
+_FAREWELLS = 20
 
 app = Celery("signalbox")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -29,6 +34,7 @@ def end_with_worker(**_: Any) -> None:
     """
     die_with_parent(signal.SIGKILL)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = _FAREWELLS
 
 
 @worker_shutting_down.connect

@@ -20,6 +20,7 @@ from accounts.states import EndpointKind, NoticeKind, NoticeStatus, Permission
 from approvals.selectors import delegations_to_come, people_looking, waits_open
 from approvals.services import asks
 from runs.selectors import database_now, runs_held
+from runtime.drain import draining
 from runtime.gateways.addresses import AddressRefused, checked
 from runtime.gateways.chat import tell_service
 from runtime.gateways.mail import send_mail
@@ -45,8 +46,12 @@ logger = logging.getLogger(__name__)
 
 
 def notices_deliver(most: int = 50) -> int:
-    """Deliver what is due, at most so many deliveries. Returns how many were tried. Called by the Celery task."""
+    """Deliver what is due, at most so many deliveries, and none more once this worker was asked to stop. Returns how many
+    were tried. Called by the Celery task.
+    """
     for tried in range(most):
+        if draining():
+            return tried
         claim = notices_claim(seconds=settings.NOTICE_SECONDS + _CLAIM_SPARE_SECONDS, most=DIGEST_MOST)
         if claim is None:
             return tried

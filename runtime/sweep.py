@@ -40,6 +40,7 @@ from runs.selectors import (
 from runs.services import sweep_failures_record
 from runs.wakeups import hint_run
 from runtime.cascade import child_end, child_pause, child_resume, child_stop
+from runtime.drain import draining
 from runtime.registry import agents, tool_of
 from runtime.requeue import requeue_woken, settle_children, supersede_waits, wake_descendant
 from runtime.scopes import AT_ONCE, scope_reach, scope_release
@@ -63,7 +64,8 @@ def sweep_all() -> None:
     """Send again every hint that may have been lost: passed deadlines, pending wakeups, queued runs, expired leases.
 
     What fails for one run is logged, stored for its page, and left for the next sweep. A step whose units could not even
-    be listed is raised once the others are done. Called by the Celery task.
+    be listed is raised once the others are done. A worker that was asked to stop leaves the rest, and what is stored of
+    failures, to the next sweep. Called by the Celery task.
     """
     failures: dict[tuple[UUID, str], str] = {}
     broken: list[Exception] = []
@@ -76,6 +78,8 @@ def sweep_all() -> None:
             broken.append(error)
             continue
         for unit in found:
+            if draining():
+                return
             reach("during_sweep", step)
             failed = _try(step, unit)
             if failed:

@@ -26,11 +26,16 @@ NO_RUN = UUID(int=0)
 logger = logging.getLogger(__name__)
 
 
-@shared_task(name=LOOK_TASK)
-def look(run_id: str) -> None:
-    """Continue one run as far as it goes. A worker that drains puts the message back for another one."""
+def _give_back_if_draining() -> None:
+    """A worker that drains puts a message back for another one."""
     if draining():
         raise Reject(requeue=True)
+
+
+@shared_task(name=LOOK_TASK)
+def look(run_id: str) -> None:
+    """Continue one run as far as it goes."""
+    _give_back_if_draining()
     reach("after_dequeue")
     leave_dead_session()
     drive(UUID(run_id))
@@ -39,6 +44,7 @@ def look(run_id: str) -> None:
 @shared_task(name="runtime.sweep")
 def sweep() -> None:
     """Look at everything that may have been forgotten."""
+    _give_back_if_draining()
     leave_dead_session()
     plan_each()
     sweep_all()
@@ -47,6 +53,7 @@ def sweep() -> None:
 @shared_task(name="runtime.notices")
 def notices() -> None:
     """Tell people outside the pages what is due, in a queue of its own."""
+    _give_back_if_draining()
     leave_dead_session()
     notices_deliver()
 
@@ -54,6 +61,7 @@ def notices() -> None:
 @shared_task(name="runtime.stuck")
 def stuck() -> None:
     """Look for what does not move though nobody is asked. In the queue of notices, which other workers serve than runs."""
+    _give_back_if_draining()
     leave_dead_session()
     stuck_tell()
 

@@ -10,8 +10,8 @@ from runs.models import RunTransition
 from runtime import drain
 from runtime.drain import drain_begin
 from runtime.loop import drive
-from runtime.tasks import look
-from tests.engine.engine import At, Engine, lease_of, run_now
+from runtime.tasks import look, notices, stuck, sweep
+from tests.engine.engine import At, Engine, lease_of, open_wait, pass_deadline, run_now
 from tests.engine.stops import assert_stopped, causes
 from tests.scenarios.invariants import broken_invariants
 from tests.scripted import SCRIPT, calls
@@ -79,9 +79,26 @@ def test_a_stop_that_came_first_wins(engine: Engine, at_point: At) -> None:
     assert_stopped(run_id)
 
 
-def test_a_hint_that_comes_to_a_worker_that_drains_goes_back(engine: Engine) -> None:
+@pytest.mark.parametrize("message", ["look", "sweep", "notices", "stuck"])
+def test_a_message_that_comes_to_a_worker_that_drains_goes_back(engine: Engine, message: str) -> None:
     run_id = engine.start()
     drain_begin()
+    takes = {"look": lambda: look(str(run_id)), "sweep": sweep, "notices": notices, "stuck": stuck}
     with pytest.raises(Reject) as rejected:
-        look(str(run_id))
+        takes[message]()
     assert (rejected.value.requeue, run_now(run_id).status) == (True, "QUEUED")
+
+
+def test_a_sweep_that_drains_leaves_what_is_left_to_the_next_one(
+    engine: Engine, at_point: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = engine.run(calls(("once", "a"))), engine.run(calls(("once", "a")))
+    for run_id in runs:
+        pass_deadline(open_wait(run_id))
+    at_point("during_sweep@expire", drain_begin)
+    sweep()
+    assert [run_now(run_id).status for run_id in runs] == ["QUEUED", "WAITING"]
+
+    monkeypatch.setattr(drain, "_byte", bytearray(1))
+    sweep()
+    assert [run_now(run_id).status for run_id in runs] == ["QUEUED", "QUEUED"]

@@ -29,7 +29,7 @@ def told(world: World, hook: Receiver, *hears: str) -> Iterator[QuerySet[Notice]
     try:
         yield Notice.objects.filter(endpoint_id=outcome.endpoint_id)
     finally:
-        teller.kill()  # a claim of a notice ends by itself; how a worker stops is not what is seen here
+        teller.stop()
         endpoint_drop(actor=world.person(), endpoint_id=outcome.endpoint_id)
 
 
