@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 
-from accounts.statements import fetch
+from accounts.statements import fetch, planned_anew
 from accounts.states import Actor, Permission
 from approvals.selectors import waits_visible
 from console.lists.fields import tail_of
@@ -51,6 +51,7 @@ class Group:
     more: str = ""
 
 
+@planned_anew()
 def found(actor: Actor, text: str) -> list[Group]:
     """Everything of the actor's tenant that a text names, by kind, a few of each; nothing without the permission to read."""
     if not text or not actor.may(Permission.READ):
