@@ -60,6 +60,12 @@ class EndpointGone(Refused):
     code = "ENDPOINT_GONE"
 
 
+class EndpointMoved(Refused):
+    """Nothing was changed. By {by} at {at} this endpoint was changed while you were reading it: {changed}."""
+
+    code = "ENDPOINT_MOVED"
+
+
 class EndpointPaused(Refused):
     """Nothing was done. This endpoint is paused already."""
 

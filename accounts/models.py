@@ -321,6 +321,7 @@ class Endpoint(models.Model):
     data_key = models.ForeignKey(DataKey, on_delete=models.PROTECT)
     hears = ArrayField(models.CharField(max_length=16))
     digest = models.BooleanField(db_default=False)
+    version = models.PositiveIntegerField(db_default=1)
     created_by = models.CharField(max_length=200)
     created_at = models.DateTimeField(db_default=ClockTimestamp())
     paused_at = models.DateTimeField(null=True)

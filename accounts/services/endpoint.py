@@ -1,5 +1,6 @@
 """Where people hear of things outside the pages, by themselves."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 from django.db import transaction
 
 from accounts.audit import audit_append
-from accounts.models import ClockTimestamp, Endpoint, Membership
+from accounts.errors import EndpointGone, EndpointMoved
+from accounts.models import AuditEvent, ClockTimestamp, Endpoint, Membership
 from accounts.selectors import current_data_key, plain_body, sealed_body
 from accounts.states import Actor, EndpointKind, NoticeKind
 
@@ -68,28 +70,56 @@ class Change:
     digest: bool | None = None
 
 
-def endpoint_change(*, actor: Actor, endpoint: Endpoint, change: Change) -> bool:
-    """Change an endpoint that is in use. False where it was removed meanwhile. The caller has checked everything.
+def endpoint_change(
+    *, actor: Actor, endpoint: Endpoint, change: Change, seen: int | None
+) -> EndpointGone | EndpointMoved | None:
+    """Change an endpoint that is in use. The caller has checked everything. Returns a refusal where it was removed meanwhile, or is not
+    at the version `seen` any more, where that is given.
 
     The audit says what was changed, never an address or a secret.
     """
     with transaction.atomic():
         held = Endpoint.objects.select_for_update(no_key=True).filter(id=endpoint.id, removed_at=None).first()
         if held is None:
-            return False
+            return EndpointGone()
+        if seen is not None and seen != held.version:
+            return _moved(held, seen)
         wanted = _changed(held, change)
-        Endpoint.objects.filter(id=held.id).update(**wanted)
-        detail = {"changed": _named(change)}
-        detail |= {"hears": sorted(change.hears)} if change.hears is not None else {}
+        named = _named(change, wanted)
+        if not named:
+            return None
+        Endpoint.objects.filter(id=held.id).update(**wanted, version=held.version + 1)
+        detail = {"changed": named} | ({"hears": wanted["hears"]} if "hears" in wanted else {})
         audit_append(
             actor=actor, action="endpoint.change", object_type="endpoint", object_id=endpoint.id, detail=detail
         )
-    return True
+    return None
 
 
-def _named(change: Change) -> list[str]:
-    """What was to be changed, by name."""
-    return sorted(name for name, value in vars(change).items() if value is not None)
+def _moved(held: Endpoint, seen: int) -> EndpointMoved:
+    """Who changed it last since that version, and everything that was changed since, as the audit names it."""
+    changes = AuditEvent.objects.filter(
+        tenant_id=held.tenant_id, object_type="endpoint", object_id=str(held.id), action="endpoint.change"
+    ).order_by("-seq")[: max(held.version - seen, 1)]
+    since = list(changes)
+    what = sorted({_WORDS[name] for event in since for name in event.detail["changed"]})
+    by, at = since[0].actor.partition(":")[2], f"{since[0].at:%Y-%m-%d %H:%M:%S} UTC"
+    return EndpointMoved({"seen": seen, "version": held.version, "by": by, "at": at, "changed": ", ".join(what)})
+
+
+_WORDS = {
+    "name": "its name",
+    "address": "its address",
+    "signed_with": "what it is signed with",
+    "hears": "what it hears of",
+    "digest": "whether it is gathered",
+}
+
+
+def _named(change: Change, wanted: Mapping[str, Any]) -> list[str]:
+    """What is another than before, by name. A secret that is given counts as another one."""
+    given = {name for name in ("address", "signed_with") if getattr(change, name) is not None}
+    return sorted(given | ({"name", "hears", "digest"} & wanted.keys()))
 
 
 def _changed(held: Endpoint, change: Change) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from accounts.errors import Refused
 from accounts.selectors import access_endpoint, endpoints_visible, notices_visible
 from accounts.states import HEARD, Actor, EndpointKind, NoticeStatus
 from console.api.paging import Order, PageQuery
-from console.api.parsing import NoBody, ReasonBody, Strict, Text, read
+from console.api.parsing import NoBody, ReasonBody, Strict, Text, Whole, read
 from console.api.view import ApiView, answer, operation, paged
 from console.records.endpoints import EndpointRecord, NoticeRecord, PurgedRecord
 from runtime.services import (
@@ -44,13 +44,16 @@ class EndpointBody(Strict):
 
 
 class EndpointChangeBody(Strict):
-    """What is to be another; what is not named stays. `hears` without any is everything; `signed_with` null has nothing signed."""
+    """What is to be another; what is not named stays. `hears` without any is everything; `signed_with` null has nothing signed.
+    `version`: the one that the person was reading; a later one is not written over.
+    """
 
     name = Text(required=False)
     address = Text(required=False, help_text="stored encrypted, and never shown again")
     hears = serializers.ListField(child=serializers.ChoiceField(choices=HEARD), required=False)
     digest = serializers.BooleanField(required=False)
     signed_with = Text(required=False, allow_null=True)
+    version = Whole(required=False)
 
 
 class NoticeQuery(PageQuery):
@@ -114,6 +117,7 @@ class EndpointChanging(ApiView):
             signed_with=(said["signed_with"] or "") if "signed_with" in said else None,
             hears=frozenset(said["hears"]) if "hears" in said else None,
             digest=said.get("digest"),
+            seen=said.get("version"),
         )
         outcome = endpoint_edit(actor=self.actor, endpoint_id=id, wanted=wanted)
         return answer(outcome, lambda: _shown(self.actor, id))

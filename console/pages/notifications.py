@@ -12,10 +12,11 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from accounts.errors import Invalid, Refused
+from accounts.errors import EndpointMoved, Invalid, Refused
 from accounts.models import Endpoint, Notice
 from accounts.selectors import access_endpoint, endpoints_visible, notices_visible
 from accounts.states import HEARD, Actor, EndpointKind, NoticeKind, NoticeStatus, Permission
+from console.pages.numbers import whole
 from console.pages.room import page, respond
 from runtime.sentences import sentence
 from runtime.services import (
@@ -138,6 +139,7 @@ def _change(actor: Actor, id: UUID, asked: QueryDict) -> object:
         signed_with="" if asked.get("unsigned") else secret or None,
         hears=frozenset(asked.getlist("hears")),
         digest=bool(asked.get("digest")),
+        seen=whole(asked.get("version", "")),
     )
     return endpoint_edit(actor=actor, endpoint_id=id, wanted=wanted)
 
@@ -171,7 +173,7 @@ def notification(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBa
         if act and not isinstance(outcome, Refused):
             messages.success(request, act.done, extra_tags="is-clear")
             return redirect("notification", id=id)
-        refused = outcome
+        refused, endpoint = outcome, access_endpoint(actor=actor, id=id)
     context = _context(actor, endpoint, request.POST if refused else QueryDict(), refused)
     status = refused.status if isinstance(refused, Refused) else 200
     return respond(request, actor, "pages/settings/notification.html", context, PANELS, status=status)
@@ -193,6 +195,8 @@ def _context(actor: Actor, endpoint: Endpoint, typed: QueryDict, refused: object
         "digest": bool(typed.get("digest")) if changed else endpoint.digest,
         "is_mail": endpoint.kind == EndpointKind.MAIL,
         "is_webhook": endpoint.kind == EndpointKind.WEBHOOK,
+        "moved": isinstance(refused, EndpointMoved),
+        "hears_now": ", ".join(words for kind, words in HEARS.items() if kind in endpoint.hears),
         "off": _off(actor, endpoint),
         "refused": refused,
     }

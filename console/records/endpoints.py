@@ -19,6 +19,7 @@ class EndpointRecord(serializers.Serializer[Endpoint]):
     hears = serializers.ListField(child=serializers.ChoiceField(choices=HEARD))
     digest = serializers.BooleanField()
     signed = serializers.SerializerMethodField()
+    version = serializers.IntegerField()
     created_by = serializers.CharField()
     created_at = serializers.DateTimeField()
     paused_at = serializers.DateTimeField(allow_null=True)

@@ -56,13 +56,16 @@ class EndpointRequest:
 
 @dataclass(frozen=True)
 class EndpointChange:
-    """What is to be another. None leaves it; `signed_with` "" has nothing signed any more."""
+    """What is to be another. None leaves it; `signed_with` "" has nothing signed any more. `seen`: the version that the person was
+    reading; a later one is not written over.
+    """
 
     name: str | None = None
     address: str | None = None
     signed_with: str | None = None
     hears: frozenset[str] | None = None
     digest: bool | None = None
+    seen: int | None = None
 
 
 @dataclass(frozen=True)
@@ -143,8 +146,9 @@ def endpoint_edit(*, actor: Actor, endpoint_id: UUID, wanted: EndpointChange) ->
         hears=None if wanted.hears is None else frozenset(NoticeKind(one) for one in wanted.hears or HEARD),
         digest=wanted.digest,
     )
-    if not endpoint_change(actor=actor, endpoint=endpoint, change=change):
-        return _audited(actor, "endpoint.change", endpoint.id, EndpointGone())
+    refused = endpoint_change(actor=actor, endpoint=endpoint, change=change, seen=wanted.seen)
+    if refused is not None:
+        return _audited(actor, "endpoint.change", endpoint.id, refused)
     return EndpointKept(endpoint.id)
 
 

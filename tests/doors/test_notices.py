@@ -207,8 +207,9 @@ def test_an_endpoint_is_changed_on_every_door_and_never_shows_its_address(
         *("--signed-with-from", tmp_path / "secret", "--hears", "held", "--as", OPERATOR, "--json"),
     )
     assert (ran.json["name"], ran.json["hears"], ran.json["signed"]) == ("by command", ["HELD"], True)
+    assert (by_api.json()["version"], ran.json["version"]) == (2, 3)
     form = {"how": "change", "name": "by page", "hears": ["DECIDED"], "unsigned": "1", "address": hook.url}
-    page = browser(OPERATOR).post(reverse("notification", args=[id]), form)
+    page = browser(OPERATOR).post(reverse("notification", args=[id]), {**form, "version": "3"})
     assert page.status_code == 302
     shown = doors.api("GET", f"/endpoints/{id}/")
     assert (shown.json()["name"], shown.json()["hears"], shown.json()["signed"]) == ("by page", ["DECIDED"], False)
@@ -216,6 +217,26 @@ def test_an_endpoint_is_changed_on_every_door_and_never_shows_its_address(
     told = manage("endpoints", "show", id, "--as", OPERATOR).out
     for text in (shown.content, by_api.content, page.content, told.encode(), ran.out.encode()):
         assert b"s3cr3t" not in text and b"a secret of" not in text
+
+
+def test_who_changes_an_endpoint_that_somebody_changed_meanwhile_is_told_what_moved_on_every_door(
+    doors: Doors, hook: Receiver
+) -> None:
+    id = added(doors, hook)["id"]
+    path, form = reverse("notification", args=[id]), {"how": "change", "hears": ["HELD"], "version": "1"}
+    assert browser(OPERATOR).post(path, {**form, "name": "first"}).status_code == 302
+    late = browser(OPERATOR).post(path, {**form, "name": "second", "hears": ["DECIDED"]})
+    said = late.content.decode()
+    assert late.status_code == 409 and f"By {OPERATOR} at " in said
+    assert "changed while you were reading it: its name, what it hears of." in said
+    assert 'value="second"' in said and "told when a run is held." in said
+    by_api = doors.api("POST", f"/endpoints/{id}/change/", {"name": "third", "version": 1})
+    assert (by_api.status_code, by_api.json()["code"]) == (409, "ENDPOINT_MOVED")
+    command = ("endpoints", "change", id, "--name", "fourth", "--as", OPERATOR)
+    assert "changed while you were reading it" in manage(*command, "--seen-version", "1").err
+    assert doors.api("GET", f"/endpoints/{id}/").json()["name"] == "first"
+    assert 'name="version" value="2"' in said, "what is sent from that page is written over what it shows"
+    assert browser(OPERATOR).post(path, {**form, "name": "second", "version": "2"}).status_code == 302
 
 
 def test_a_refused_change_keeps_what_was_typed_but_what_is_secret(doors: Doors, hook: Receiver) -> None:

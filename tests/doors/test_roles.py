@@ -130,7 +130,7 @@ ACTS = list(
         policy              | policy-activate     | policies activate
         notifications       | endpoints           | endpoints add
         notification-remove | endpoint-remove     | endpoints remove
-        notification        | endpoint-change     | endpoints change    | how=change | name=walked | hears=OPENED
+        notification        | endpoint-change     | endpoints change    | how=change | name=walked | hears=OPENED | version=1
         notification        | endpoint-pause      | endpoints pause     | how=pause
         notification        | endpoint-resume     | endpoints resume    | how=resume
         notification        | endpoint-test       | endpoints test      | how=test

@@ -13,7 +13,15 @@ import pytest
 from django.db import DatabaseError
 from django.test import override_settings
 
-from accounts.errors import AlreadyTested, EndpointGone, EndpointNotPaused, EndpointPaused, Invalid, NotAllowed
+from accounts.errors import (
+    AlreadyTested,
+    EndpointGone,
+    EndpointMoved,
+    EndpointNotPaused,
+    EndpointPaused,
+    Invalid,
+    NotAllowed,
+)
 from accounts.models import AuditEvent, AuditReason, DataKey, Endpoint, Notice
 from accounts.selectors import plain_body
 from accounts.states import HEARD, NoticeKind
@@ -67,6 +75,18 @@ def test_what_is_named_is_changed_and_the_rest_stays(engine: Engine, hook: Recei
     assert (after.name, after.hears, after.shown) == ("night desk", ["DECIDED"], before.shown)
     assert bytes(after.address) == bytes(before.address)
     assert audited() == ("endpoint.change", {"door": "page", "changed": ["hears", "name"], "hears": ["DECIDED"]})
+
+
+def test_of_many_who_change_what_they_all_were_reading_one_does_and_each_other_is_told(
+    engine: Engine, hook: Receiver
+) -> None:
+    endpoint = listening(engine, hook)
+    changes = [partial(edit, engine, endpoint, name=f"desk {number}", seen=1) for number in range(6)]
+    outcomes = together(*changes)
+    (done,) = [number for number, outcome in enumerate(outcomes) if outcome == EndpointKept(endpoint)]
+    late = [outcome for outcome in outcomes if isinstance(outcome, EndpointMoved)]
+    assert len(late) == 5 and all("by olga" in one.sentence.lower() and "its name." in one.sentence for one in late)
+    assert Endpoint.objects.values_list("name", "version").get() == (f"desk {done}", 2)
 
 
 def test_what_is_told_goes_to_the_new_address(engine: Engine, hook: Receiver) -> None:

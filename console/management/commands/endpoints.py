@@ -65,6 +65,9 @@ class Command(Noun):
         gather = changing.add_mutually_exclusive_group()
         gather.add_argument("--digest", action="store_true", default=None, help="gather what is of low risk")
         gather.add_argument("--no-digest", action="store_false", dest="digest", help="tell each by itself")
+        changing.add_argument(
+            "--seen-version", type=int, help="the version that you were reading; refused if there is a newer one"
+        )
         self.verb("pause", self.pause, "Tell it nothing until it is resumed.").add_argument("id", type=UUID)
         self.verb("resume", self.resume, "Tell it again.").add_argument("id", type=UUID)
         self.verb("test", self.test, "Send it a test; `endpoints told` says what came of it.").add_argument(
@@ -107,6 +110,7 @@ class Command(Noun):
             signed_with=_text_in(asked["signed_with_from"]) if asked["signed_with_from"] else None,
             hears=frozenset(asked["hears"]) if asked["hears"] else None,
             digest=asked["digest"],
+            seen=asked["seen_version"],
         )
         outcome = endpoint_edit(actor=asked.actor, endpoint_id=asked["id"], wanted=wanted)
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
@@ -139,7 +143,19 @@ class Command(Noun):
 
     def _shown(self, asked: Asked, id: UUID) -> Shown:
         record = EndpointRecord(access_endpoint(actor=asked.actor, id=id)).data
-        names = ("id", "kind", "name", "shown", "person", "hears", "digest", "signed", "paused_at", "removed_at")
+        names = (
+            "id",
+            "kind",
+            "name",
+            "shown",
+            "person",
+            "hears",
+            "digest",
+            "signed",
+            "version",
+            "paused_at",
+            "removed_at",
+        )
         return Shown(record, facts({name.replace("_", " "): record[name] for name in names}))
 
     def told(self, asked: Asked) -> Shown:
