@@ -1,6 +1,6 @@
 """What every API view shares: bearer tokens, who is asking, and refusals as application/problem+json (RFC 9457)."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -8,6 +8,7 @@ from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.db import InterfaceError, InternalError, OperationalError
 from django.http import Http404
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from psycopg import errors
 from rest_framework import serializers
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import (
@@ -145,11 +146,45 @@ def store_is_silent(error: Exception) -> bool:
     return ended or isinstance(error, OperationalError | InterfaceError)
 
 
+@dataclass(frozen=True)
+class Silence:
+    """Why the store gave no answer: a stable code, what a person reads first, and what comes of it."""
+
+    code: str
+    head: str
+    say: str
+
+
+SILENT = Silence("DATABASE_SILENT", "The database does not answer", "")
+SILENCES = {
+    errors.DiskFull.sqlstate: Silence(
+        "DATABASE_FULL",
+        "The database has no room left",
+        "It answers, and can store nothing until whoever runs this installation has made room on its disk.",
+    ),
+    errors.TooManyConnections.sqlstate: Silence(
+        "DATABASE_CROWDED",
+        "The database takes no more sessions",
+        "All that it may have are taken. Whoever runs this installation can see by whom (pg_stat_activity).",
+    ),
+    errors.LockNotAvailable.sqlstate: Silence(
+        "DATABASE_BUSY",
+        "Somebody else keeps what this needs",
+        "Another session of the database holds it for longer than it may be waited for.",
+    ),
+}
+
+
+def silence_of(error: Exception) -> Silence:
+    """Why the store gave no answer, for an error of which `store_is_silent` says that it means this."""
+    return SILENCES.get(getattr(error.__cause__, "sqlstate", None) or "", SILENT)
+
+
 def _of_the_store(error: Exception) -> Response | None:
     if store_is_silent(error):
-        return problem(
-            503, "DATABASE_SILENT", "The database does not answer. Nothing that you sent is known to be stored."
-        )
+        silence = silence_of(error)
+        said = (f"{silence.head}.", silence.say, "Nothing that you sent is known to be stored.")
+        return problem(503, silence.code, " ".join(part for part in said if part))
     if isinstance(error, BodyChanged):
         return problem(
             500, "BODY_CHANGED", "The stored bytes were changed after they were written, so they are not shown."

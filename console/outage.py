@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
-from accounts.api import store_is_silent
+from accounts.api import silence_of, store_is_silent
 from accounts.codec import BodyChanged
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,8 @@ class AnswerOutages:
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if store_is_silent(error):
             logger.error("the database does not answer %s: %s", request.path, error)
-            return render(request, "503.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
+            context = {"silence": silence_of(error)}
+            return render(request, "503.html", context, status=HTTPStatus.SERVICE_UNAVAILABLE)
         if isinstance(error, BodyChanged):
             logger.error("stored bytes behind %s were changed", request.path)
             return render(request, "changed.html", status=HTTPStatus.INTERNAL_SERVER_ERROR)

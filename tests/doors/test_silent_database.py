@@ -7,8 +7,13 @@ from collections.abc import Iterator
 import httpx
 import psycopg
 import pytest
+from django.db import OperationalError, transaction
+from django.http import HttpResponse
+from django.test import RequestFactory
 from pytest_django import DjangoDbBlocker
 
+from accounts.api import problem_response
+from console.outage import AnswerOutages
 from tests.engine.engine import sql
 from tests.services import Services, cloned_database
 from tests.stack import Stack
@@ -65,3 +70,25 @@ def test_who_waits_for_a_table_that_somebody_keeps_hears_of_it_in_time(hasty: St
         assert (answer.status_code, answer.json()["code"]) == (503, "DATABASE_SILENT")
         keeper.close()
         assert client.get("api/v1/runs/").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "head"),
+    [
+        ("53100", "DATABASE_FULL", "The database has no room left"),
+        ("53300", "DATABASE_CROWDED", "The database takes no more sessions"),
+        ("55P03", "DATABASE_BUSY", "Somebody else keeps what this needs"),
+        ("57P01", "DATABASE_SILENT", "The database does not answer"),
+    ],
+)
+def test_why_the_database_gives_no_answer_is_said_as_it_is(
+    db: None, rf: RequestFactory, state: str, code: str, head: str
+) -> None:
+    """A full disk is not a silent database. The server itself raises here what it raises then."""
+    with pytest.raises(OperationalError) as raised, transaction.atomic():
+        sql(f"DO $$ BEGIN RAISE EXCEPTION 'as told' USING ERRCODE = '{state}'; END $$")
+    answer = problem_response(raised.value, {})
+    assert answer is not None and (answer.status_code, answer.data["code"]) == (503, code)
+    assert answer.data["detail"].startswith(f"{head}.")
+    page = AnswerOutages(lambda _: HttpResponse()).process_exception(rf.get("/"), raised.value)
+    assert page is not None and page.status_code == 503 and f">{head}</h1>" in page.content.decode()

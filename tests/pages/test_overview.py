@@ -10,7 +10,7 @@ from django.test import override_settings
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from console.pages.overview import stuck
+from console.pages.overview import disk, stuck
 from runs.consumers import hub
 from runs.models import Allowance, SweepMark
 from runs.services import sweep_failures_record
@@ -109,6 +109,12 @@ def test_an_open_overview_is_told_once_something_falls_silent_which_sends_no_hin
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_unlock(%s, 1)", [CLASS])
     assert mo.client.get("/parts/", shown).headers["HX-Trigger"] == "live:runs"
+
+
+def test_a_disk_that_is_full_is_named_among_what_is_stuck(mo: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "A database on the same disk stores nothing" not in mo.get("/")
+    monkeypatch.setattr(disk, "OUT", 1.0)  # any disk is full then
+    assert "A database on the same disk stores nothing once that is gone" in mo.get("/")
 
 
 def test_a_clock_that_does_not_come_round_is_named(mo: Member, monkeypatch: pytest.MonkeyPatch) -> None:

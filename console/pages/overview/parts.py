@@ -1,13 +1,11 @@
 """The parts of the installation and how each is, as measured just now from this web process."""
 
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from celery import current_app
-from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 from kombu.exceptions import OperationalError
@@ -15,13 +13,13 @@ from redis.exceptions import RedisError
 
 from accounts.states import Actor
 from console.pages.amounts import room
+from console.pages.overview.disk import disk_state
 from console.pages.overview.stuck import UNTAKEN, Standing, running_for, standing
 from console.pages.times import span
 from runs.consumers.hub import heard_for, was_asked_to_hear
 
 BROKER_PATIENCE = 0.5
 SKEW = timedelta(seconds=2)
-DISK_LOW, DISK_OUT = 0.10, 0.02
 
 _PARTS = """
 SELECT clock_timestamp(), pg_database_size(current_database()),
@@ -62,7 +60,7 @@ def parts(actor: Actor) -> Iterator[Part]:
     yield _late("Queue", queued, "nothing waits for a worker", "oldest queued run waits {}", UNTAKEN)
     yield _late("Wakeups", pending, "none pending", "oldest is pending for {}", UNTAKEN)
     yield _line()
-    yield _disk()
+    yield Part("Disk", *disk_state())
 
 
 def _skew(here: datetime, there: datetime) -> Part:
@@ -117,11 +115,3 @@ def _line() -> Part:
     if heard is None:
         return Part("Live line", "caution", "this server does not hear changes; open pages ask every 5 s")
     return Part("Live line", "clear", f"hears changes for {span(timedelta(seconds=heard))}")
-
-
-def _disk() -> Part:
-    """The disk of this web server: the database's own where both share one machine."""
-    disk = shutil.disk_usage(settings.VAR_DIR)
-    free = disk.free / disk.total
-    lamp = "stop" if free < DISK_OUT else "caution" if free < DISK_LOW else "clear"
-    return Part("Disk", lamp, f"{room(disk.free)} of {room(disk.total)} free on this server")

@@ -14,6 +14,7 @@ from django.db import connection
 
 from accounts.states import Actor, Permission
 from console.pages import signs, words
+from console.pages.overview.disk import disk_state
 from runtime.liveness.lock import CLASS
 
 UNTAKEN = timedelta(seconds=10)  # a queued run that nobody took for longer is stuck
@@ -107,7 +108,7 @@ def stuck(actor: Actor) -> list[Stuck]:
     if not actor.may(Permission.READ):
         return []
     found = standing(actor)
-    return [*_everything(found), *_runs(actor, nobody_takes=found.workers == 0)]
+    return [*_everything(found), *_disk(), *_runs(actor, nobody_takes=found.workers == 0)]
 
 
 def shown_as(found: list[Stuck]) -> str:
@@ -132,6 +133,13 @@ def _everything(found: Standing) -> Iterator[Stuck]:
             "Look at the broker below; then start the clock (celery beat) and a worker. What is overdue is done at once"
         )
         yield Stuck(None, "Sweep", "stop", "stop", found.swept_at, why, helps)
+
+
+def _disk() -> Iterator[Stuck]:
+    lamp, say = disk_state()
+    if lamp == "stop":
+        why = f"{say}. A database on the same disk stores nothing once that is gone."
+        yield Stuck(None, "Disk", "stop", "stop", None, why, "Make room on it; what stood still goes on by itself")
 
 
 def _runs(actor: Actor, *, nobody_takes: bool) -> list[Stuck]:
