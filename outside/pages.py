@@ -10,9 +10,16 @@ from outside.store import MODES, TARGETS, Post
 STYLE = """
 :root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif; }
 body { max-width: 60rem; margin: 0 auto; padding: 1rem; }
-table { border-collapse: collapse; margin: .5rem 0 1rem; }
-th, td { border: 1px solid #8888; padding: .2rem .6rem; text-align: left; vertical-align: top; }
-td { overflow-wrap: break-word; }
+h1 { font-size: 1.6rem; line-height: 1.2; margin: 1rem 0 .5rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.15rem; margin: 2rem 0 .25rem; }
+h3, h4, h5 { font-size: 1rem; margin: 1.5rem 0 .25rem; }
+table { border-collapse: collapse; margin: .5rem 0 1rem; max-width: 100%; }
+th, td { border: 1px solid #8888; padding: .25rem .6rem; text-align: left; vertical-align: top; }
+td { overflow-wrap: anywhere; }
+code { font-size: .8125rem; }
+.posts { width: 100%; table-layout: fixed; }
+.posts th:nth-child(1) { width: 35%; }
+.posts th:nth-child(2) { width: 20%; }
 form { display: flex; flex-wrap: wrap; gap: .75rem; align-items: end; margin: .5rem 0 1rem; }
 label { display: block; }
 input, select, button { font: inherit; padding: .2rem .5rem; max-width: 100%; box-sizing: border-box; }
@@ -97,12 +104,12 @@ def _option_form(state: dict[str, Any]) -> str:
 def _executed_table(posts: Sequence[Post]) -> str:
     """Every execution on the wiki: its key, when it was, and what it posted, the newest first."""
     rows = "".join(
-        f'<tr><td>{escape(post.key)}</td><td>post-{post.id}, {escape(post.at)}</td><td><a href="/wiki/pages/{escape(post.page)}">'
+        f'<tr><td><code>{escape(post.key)}</code></td><td>post-{post.id}, {escape(post.at)}</td><td><a href="/wiki/pages/{escape(post.page)}">'
         f"{escape(post.title)}</a><br>{escape(_short(post.body))}</td></tr>"
         for post in reversed(posts)
     )
     head = "<thead><tr><th>Key</th><th>Executed</th><th>What for</th></tr></thead>"
-    table = f"<table>{head}<tbody>{rows}</tbody></table>" if rows else ""
+    table = f'<table class="posts">{head}<tbody>{rows}</tbody></table>' if rows else ""
     return f"<h2>Executed on the wiki, each with its key</h2><p>{len(posts)} in all.</p>{table}"
 
 
@@ -111,7 +118,10 @@ def _short(text: str) -> str:
 
 
 def _count_table(title: str, counted: dict[str, Any]) -> str:
-    rows = "".join(f"<tr><td>{escape(key) or 'no key'}</td><td>{n}</td></tr>" for key, n in counted["keys"].items())
+    rows = "".join(
+        f"<tr><td>{f'<code>{escape(key)}</code>' if key else 'no key'}</td><td>{n}</td></tr>"
+        for key, n in counted["keys"].items()
+    )
     table = f"<table><thead><tr><th>Key</th><th>Times</th></tr></thead><tbody>{rows}</tbody></table>" if rows else ""
     return f"<h2>{title}</h2><p>{counted['total']} in all.</p>{table}"
 
@@ -142,9 +152,15 @@ def _block(lines: list[str]) -> str:
 
 
 def _table(lines: list[str]) -> str:
-    rows = [re.split(r"(?<!\\)\|", line.strip().strip("|")) for line in lines if not re.fullmatch(r"[|\s-]+", line)]
-    body = "".join(f"<tr>{''.join(f'<td>{_inline(cell.strip())}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table>{body}</table>"
+    head, *rows = [
+        re.split(r"(?<!\\)\|", line.strip().strip("|")) for line in lines if not re.fullmatch(r"[|\s:-]+", line)
+    ]
+    body = "".join(_row("td", row) for row in rows)
+    return f"<table><thead>{_row('th', head)}</thead><tbody>{body}</tbody></table>"
+
+
+def _row(tag: str, cells: list[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{_inline(cell.strip())}</{tag}>' for cell in cells)}</tr>"
 
 
 def _inline(text: str) -> str:

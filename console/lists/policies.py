@@ -55,7 +55,9 @@ POLICIES = Listing(
     ),
     shown=("version", "state", "summary", "saved_at", "saved_by"),
     empty=Empty(
-        "The built-in policy is in force.", "What only reads goes; what leaves a mark outside asks one approver."
+        "The built-in policy is in force.",
+        "What only reads goes; what leaves a mark outside asks one approver. To ask other people, or more of them, "
+        "somebody with the role governance writes a draft and puts it in force.",
     ),
     dress=_dress,
     topic="",

@@ -79,7 +79,7 @@ def _dress(runs: Sequence[Run]) -> None:
 
 def _money(run: Run) -> Cell:
     spent = run.allowance.spent[USD]
-    return Cell("number", None if spent is None else f"{spent / MICROS:.2f} $")
+    return Cell("number", None if spent is None else f"${spent / MICROS:,.2f}")
 
 
 FIELDS = (

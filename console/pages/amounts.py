@@ -2,35 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
-from console.pages.times import span
+from console.pages.units import NAMES, amount
 from runs.models import Budget
 from runs.states import BudgetUnit
 
-NAMES = {
-    BudgetUnit.MODEL_CALLS: "model calls",
-    BudgetUnit.TOOL_CALLS: "tool calls",
-    BudgetUnit.TOKENS: "tokens",
-    BudgetUnit.USD_MICROS: "money",
-    BudgetUnit.WALL_MS: "time on the wire",
-}
 # What a person types for a cap, where the name does not say it.
 TYPED = {
     BudgetUnit.USD_MICROS: "in millionths of a dollar: 1000000 is $1",
     BudgetUnit.WALL_MS: "in milliseconds: 60000 is 1 min",
 }
-
-
-def amount(unit: str, value: int | None) -> str:
-    """One amount of a unit; without a value, that there is no cap."""
-    if value is None:
-        return "no cap"
-    if unit == BudgetUnit.USD_MICROS:
-        return f"${value / 1_000_000:,.4f}"
-    if unit == BudgetUnit.WALL_MS:
-        return span(timedelta(milliseconds=value))
-    return f"{value:,}"
 
 
 def size(count: int) -> str:

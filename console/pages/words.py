@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from approvals.states import DecisionVerdict
 from checkpoints.states import Phase, Trigger
-from console.pages import signs
+from console.pages import signs, units
 from receipts.states import AttemptOutcome, Closing, EvidenceSource, Verdict
-from runs.states import HoldReason, RefusalKind
+from runs.states import BudgetUnit, HoldReason, RefusalKind
 
 
 def plain(code: str) -> str:
@@ -136,6 +136,10 @@ CAUSE: Mapping[str, str] = {
     "INVALIDATED": "Queued: what was asked became void",
 }
 
+# What the loop writes of a unit that has no room.
+_LACKING = re.compile(
+    rf"\b(?P<unit>{'|'.join(BudgetUnit)}): (?P<needed>\d+) needed, (?P<room>\d+) of (?P<cap>\d+) left"
+)
 _CODED = re.compile(r"^(?P<code>[A-Z][A-Z_]+)(?: at (?P<place>[^:]+))?: (?P<said>.*)$", re.DOTALL)
 
 
@@ -162,8 +166,15 @@ def held(reason: str, detail: str) -> Held:
     if coded:
         found = ended(coded["said"] + (f" (at {coded['place']})" if coded["place"] else ""))
         return Held(title, found, f"{title}: {found}", helps, code, guard)
+    if reason == HoldReason.BUDGET:
+        detail = capitalised(_LACKING.sub(_lacking, detail))
     found = ended(f"“{detail}”" if detail and reason == HoldReason.PAUSED else detail)
     return Held(title, found, f"{title}. {found}".strip(), helps, code)
+
+
+def _lacking(found: re.Match[str]) -> str:
+    needed, room, cap = (units.amount(found["unit"], int(found[part])) for part in ("needed", "room", "cap"))
+    return f"{units.NAMES[BudgetUnit(found['unit'])]}: {needed} needed, {room} of {cap} left"
 
 
 def capitalised(words: str) -> str:

@@ -100,7 +100,12 @@ def unknown(tenant: Tenant, start: datetime, title: str = TITLE) -> tuple[Story,
     story.save(49.5, "AWAITING_TOOL_RESULT", 2)
     story.report(49, call, 2, "wiki", "UNCERTAIN")
     story.move(110, "RUNNING", "HELD", "UNCERTAIN_CALL", "worker:host-1/342", 2)
-    story.status("RUNNING", "HELD", hold_reason="UNCERTAIN_CALL", hold_detail=f"call {call.id}")
+    story.status(
+        "RUNNING",
+        "HELD",
+        hold_reason="UNCERTAIN_CALL",
+        hold_detail="Nobody knows whether publish_report/overlap-v2 happened",
+    )
     return story, call
 
 

@@ -172,6 +172,8 @@ def test_what_was_picked_is_shown_whole_the_gravest_first(ann: Member) -> None:
     assert places == sorted(places)
     assert "1 of high risk is among them." in words(html)
     assert "Left out, and still open" in words(html) and "Approve these 1" in words(html)
+    apart = html[html.index("Left out, and still open") : html.index("Your reason")]
+    assert re.findall(r'href="#wait-([^"]+)"[^>]*>(\d)<', apart) == [(str(second.id), "1"), (str(first.id), "2")]
     assert Look.objects.count() == 3
 
 
@@ -182,6 +184,7 @@ def test_many_are_rejected_with_one_reason_and_each_says_what_came_of_it(ann: Me
     assert answer.status == 200
     html = words(answer.html)
     assert "1 stored, 1 refused." in html
+    assert re.search(f'1 refused:\\s*<a href="#wait-{second.id}"', answer.html)
     assert "Rejected by ann.moreau" in html
     assert "Already decided: ben.diaz approved this call" in html
     assert Decision.objects.get(wait=first).reason == "All of one kind."

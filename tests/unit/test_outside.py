@@ -12,7 +12,7 @@ from tests.waiting import wait_until
 
 POST = {
     "title": "ARKK / ARKW overlap",
-    "body": "**Weight overlap: 65.08 %**\n\n| a | b |\n| --- | --- |\n| x\\|y | <i> |\n",
+    "body": "**Weight overlap: 65.08 %**\n\n| a | b |\n| --- | ---: |\n| x\\|y | <i> |\n",
 }
 
 
@@ -67,9 +67,9 @@ def test_the_page_for_people_says_of_each_key_what_it_was_executed_for_before_it
 ) -> None:
     post(world, "k1")
     html = get(world, "/").text
-    row = html[html.index("<td>k1</td>") :]
+    row = html[html.index("<td><code>k1</code></td>") :]
     assert POST["title"] in row and POST["body"][:20] in row
-    assert html.index("<td>k1</td>") < html.index("<form")
+    assert html.index("<td><code>k1</code></td>") < html.index("<form")
 
 
 @pytest.mark.parametrize(("mode", "status"), [("refuse", 403), ("busy", 503)])
@@ -182,7 +182,8 @@ def test_a_person_reads_pages_and_sets_switches_with_forms(world: OutsideWorld) 
     post(world, "k1")
     page = get(world, "/wiki/pages/arkk-arkw-overlap")
     assert "<strong>Weight overlap: 65.08 %</strong>" in page.text
-    assert "<td>x|y</td><td>&lt;i&gt;</td>" in page.text
+    head, body = "<tr><th>a</th><th>b</th></tr>", "<tr><td>x|y</td><td>&lt;i&gt;</td></tr>"
+    assert f"<table><thead>{head}</thead><tbody>{body}</tbody></table>" in page.text
     assert get(world, "/wiki/pages/none").status_code == 404
     form = {"for": "wiki", "mode": "drop", "times": "1", "hang_seconds": "5"}
     assert httpx.post(f"{world.url}/control", data=form, trust_env=False).status_code == 303

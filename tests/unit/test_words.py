@@ -48,6 +48,12 @@ def test_every_cause_of_a_move_has_its_words() -> None:
             "Its next revision can't be stored: an unknown field (at results[3]).",
             "SAVE_REFUSED, SCHEMA",
         ),
+        (
+            "BUDGET",
+            "model_calls: 1 needed, 0 of 40 left; usd_micros: 250000 needed, 1000 of 5000000 left",
+            "The budget is spent. Model calls: 1 needed, 0 of 40 left; money: $0.2500 needed, $0.0010 of $5.0000 left.",
+            "BUDGET",
+        ),
         ("TAKEOVER_LIMIT", "", "Its workers died too often.", "TAKEOVER_LIMIT"),
     ],
 )

@@ -13,7 +13,7 @@ from console.management import ledger, lineage
 from console.management.awaiting import run_await
 from console.management.lists import add_where, where
 from console.management.noun import Answered, Asked, Noun, Shown, Usage, clock, facts, table
-from console.pages.amounts import NAMES, amount
+from console.pages.units import NAMES, amount
 from console.records import records_of
 from console.records.runs import RunDetail, RunRecord, run_with_parts, runs_with_parts
 from console.uploads import MAX_INPUT_BYTES, too_big

@@ -8,9 +8,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.pages import signs
-from console.pages.amounts import NAMES, amount
 from console.pages.call.facts import CallFacts
 from console.pages.titles import call_question, call_title
+from console.pages.units import NAMES, amount
 from console.templatetags.moments import age, to_go, when
 from console.templatetags.signalbox import effect, exact, person, state_chip
 from receipts.models import Result

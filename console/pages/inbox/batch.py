@@ -30,8 +30,9 @@ WEIGHT = {Risk.HIGH: 2, Risk.NORMAL: 1, Risk.LOW: 0}
 
 @dataclass(frozen=True)
 class Picked:
-    """One picked wait as the page shows it, and what came of it if something was decided."""
+    """One picked wait as the page shows it, and what came of it if something was decided. `no` is its place on the page."""
 
+    no: int
     wait: Wait
     title: str
     arguments: Stored | None
@@ -134,12 +135,13 @@ def _shown(waits: Sequence[Wait], answers: Mapping[UUID, Answered]) -> list[Pick
     made: Mapping[UUID, Publication] = publications_of(wait.tool_call_id for wait in waits)
     return [
         Picked(
+            no,
             wait,
             call_title(wait.tool_call, made.get(wait.tool_call_id)),
             stored_arguments(wait.tool_call, masks.of(wait.tool_call, run=wait.run)),
             answers.get(wait.id),
         )
-        for wait in waits
+        for no, wait in enumerate(waits, start=1)
     ]
 
 
@@ -158,9 +160,9 @@ def _context(
         "apart": _apart(open_ones),
         "refused": refused,
         "answered": bool(answers),
-        "decided": sum(not one.refused for one in shown if one.answered),
+        "decided": [one for one in shown if one.answered and not one.refused],
         "left": [one for one in open_ones if one.refused or not one.answered],
-        "refused_count": sum(one.refused is not None for one in shown),
+        "unstored": [one for one in shown if one.refused],
         "off": off,
         "approve_off": off or ("" if together else "Each of them has to be gone through by itself."),
         "grave": [one for one in shown if one.wait.risk == Risk.HIGH],

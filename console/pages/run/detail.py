@@ -12,8 +12,9 @@ from django.utils.safestring import SafeString
 from approvals.models import Wait
 from checkpoints.models import Checkpoint, SaveAttempt
 from console.pages import words
-from console.pages.amounts import NAMES, amount, size
+from console.pages.amounts import size
 from console.pages.run.events import Event
+from console.pages.units import NAMES, amount
 from console.templatetags.moments import age, digest, short_id, to_go, when
 from console.templatetags.signalbox import effect, exact, person, state_chip
 from receipts.models import Attempt, ModelCall, Publication, Reconciliation, ReportVersion

@@ -8,11 +8,12 @@ from django.utils.safestring import SafeString
 
 from approvals.states import can_decide
 from console.pages import signs, words
-from console.pages.amounts import NAMES, amount, nearness
+from console.pages.amounts import nearness
 from console.pages.run.events import attempt_name
 from console.pages.run.rows import RunRows
 from console.pages.times import span
 from console.pages.titles import call_title
+from console.pages.units import NAMES, amount
 from console.templatetags.moments import age, digest, to_go, when
 from console.templatetags.signalbox import exact
 from receipts.models import Attempt

@@ -15,7 +15,7 @@ from approvals.models import Decision
 from checkpoints.models import Head, Obligation
 from checkpoints.states import ObligationStatus
 from console.pages import signs, words
-from console.pages.amounts import amount
+from console.pages.units import amount
 from console.templatetags.signalbox import exact, person
 from receipts.models import Attempt, Publication, ToolCall
 from receipts.selectors import attempts_of, on_the_wire

@@ -86,7 +86,7 @@ class House:
 
     def spent(self) -> Run:
         """Held, since it may call no model any more."""
-        return story.held(self.tenant, timezone.now(), "BUDGET", "Spent", "tokens: 1000 of 1000").run
+        return story.held(self.tenant, timezone.now(), "BUDGET", "Spent", "tokens: 800 needed, 0 of 1000 left").run
 
     def paused(self) -> Run:
         run = self.queued()

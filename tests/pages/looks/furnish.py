@@ -98,7 +98,9 @@ def furnish(tenant: Tenant, ann: Actor, ben: Actor) -> House:
         "long": named.run.id,
         "unknown": unknown.run.id,
         "done": done.run.id,
-        "spent": story.held(tenant, now - timedelta(hours=1), "BUDGET", "Spent", "tokens: 1000 of 1000").run.id,
+        "spent": story.held(
+            tenant, now - timedelta(hours=1), "BUDGET", "Spent", "tokens: 800 needed, 0 of 1000 left"
+        ).run.id,
         "refused": _refused(tenant),
         "queued": _queued(tenant).id,
         "research": _research(ann).id,

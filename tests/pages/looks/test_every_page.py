@@ -18,6 +18,11 @@ WIDTHS = (1440, 1024, 720, 390, 360, 320)
 WIDE = """() => document.documentElement.scrollWidth > innerWidth
     ? [...document.querySelectorAll("body *")].filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
         .slice(0, 3).map((one) => `${one.tagName}.${one.getAttribute("class") || ""}`) : []"""
+# How many rows of a list are to be seen.
+ROWS = '() => [...document.querySelectorAll("main [data-row]")].filter((row) => row.checkVisibility()).length'
+A4 = 794  # px
+# On how many edges the facts of a page begin. On a phone they stand below each other.
+EDGES = '() => new Set([...document.querySelectorAll(".facts > div")].map((one) => Math.round(one.getBoundingClientRect().left))).size'
 
 
 # Off by itself in axe. What a bar at the foot covers is not small, so the window is as tall as the page.
@@ -32,6 +37,8 @@ class Found:
     by_axe: dict[str, list[str]] = field(default_factory=dict)
     too_small: dict[str, list[str]] = field(default_factory=dict)
     too_wide: dict[str, list[str]] = field(default_factory=dict)
+    off_paper: dict[str, str] = field(default_factory=dict)
+    ragged: dict[str, int] = field(default_factory=dict)
 
 
 ONE_OF_EACH, EVERY = "a page of each route", "every page"
@@ -52,6 +59,10 @@ def walk(request: pytest.FixtureRequest, furnished: Furnished, site: str, signed
             found.too_small[place.name] = small
         if wide:
             found.too_wide[place.name] = wide
+        if lost := off_paper(page):
+            found.off_paper[place.name] = lost
+        if (edges := facts_edges(page)) > 2:
+            found.ragged[place.name] = edges
     return found
 
 
@@ -83,6 +94,32 @@ def too_small(page: Page) -> list[str]:
         wrong += [f"{width} px: {one}" for one in page.evaluate(ASK_AXE, TARGETS)]
     page.set_viewport_size({"width": 1440, "height": 900})
     return wrong
+
+
+def off_paper(page: Page) -> str:
+    """What a page lists on a screen that is as wide as paper, and not on paper."""
+    page.set_viewport_size({"width": A4, "height": 1123})
+    listed = page.evaluate(ROWS)
+    page.emulate_media(media="print")
+    printed = page.evaluate(ROWS)
+    page.emulate_media(media="screen")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    return f"{printed} of {listed}" if printed < listed else ""
+
+
+def facts_edges(page: Page) -> int:
+    page.set_viewport_size({"width": 390, "height": 844})
+    edges: int = page.evaluate(EDGES)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    return edges
+
+
+def test_what_a_page_lists_is_on_paper_too(walk: Found) -> None:
+    assert walk.off_paper == {}
+
+
+def test_the_facts_of_a_page_stand_below_each_other_on_a_phone(walk: Found) -> None:
+    assert walk.ragged == {}
 
 
 def test_axe_finds_nothing_on_any_page_in_either_theme(walk: Found) -> None:

@@ -74,7 +74,7 @@ def cap(house: House) -> Journey:
 
 def tags(house: House) -> Journey:
     run = house.queued()
-    steps = [types("To come", "by-hand desk:emea"), presses("Change the tags")]
+    steps = [types("Tags to add", "by-hand desk:emea"), presses("Change the tags")]
     return _of_run(run, "tags", steps, rows(RunTag, run=run, tag="desk:emea"))
 
 
