@@ -2,11 +2,16 @@
 
 import json
 import re
+import threading
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import unescape
 from typing import Any
 from uuid import uuid4
+
+from django.db import connections
 
 from accounts.selectors import actor_named
 from accounts.states import Actor
@@ -17,6 +22,7 @@ from receipts.models import ToolCall
 from runs.models import Run
 from runtime.loop import drive
 from runtime.services import Started, StartRequest, Upload, run_start, wait_decide
+from tests.waiting import wait_until
 
 ROWS = "date,fund,company,ticker,shares,market value($),weight(%)\n"
 ALDER = ROWS + (
@@ -126,6 +132,28 @@ def lost(actor: Actor, outside: Outside, *, executed: bool = True, **how: str) -
     run.decide("APPROVE")
     outside.tell(mode="drop", times=1, execute=executed)
     return run.go_on()
+
+
+@contextmanager
+def in_flight(run: Driven, outside: Outside) -> Iterator[threading.Thread]:
+    """A worker that has sent the approved call and waits for its answer; the answer comes when it is let go."""
+
+    def work() -> None:
+        try:
+            drive(run.id)
+        finally:
+            connections.close_all()
+
+    run.decide("APPROVE")
+    outside.tell(mode="hang", times=1, hang_seconds=60)
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        wait_until(lambda: run.publishing.status == "DISPATCHED", "the call is sent")
+        yield worker
+    finally:
+        outside.tell(mode="ok")
+        worker.join()
 
 
 # ── runs that are there from the start ───────────────────────────────────────

@@ -5,8 +5,7 @@ from pytest_django import DjangoAssertNumQueries
 from runs.models import ControlRequest, ScopeControl
 from runs.states import RunStatus
 from tests.pages.conftest import Member
-from tests.pages.driven import HOSTILE, Driven, Outside, assert_inert, person, waiting, words
-from tests.pages.test_stop import in_flight
+from tests.pages.driven import HOSTILE, Driven, Outside, assert_inert, in_flight, person, waiting, words
 
 NEW = "/scopes/new/"
 QUERIES = 26

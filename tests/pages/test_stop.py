@@ -1,17 +1,11 @@
 """The stop page: counted before the button, three stages after it, and the truth about what was on its way."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from django.db import connections
 from pytest_django import DjangoAssertNumQueries
 
 from runs.models import ControlRequest
 from runs.states import RunStatus
-from runtime.loop import drive
 from tests.pages.conftest import Member
-from tests.pages.driven import HOSTILE, Driven, Outside, assert_inert, person, told, waiting, words
+from tests.pages.driven import HOSTILE, Driven, Outside, assert_inert, in_flight, person, told, waiting, words
 from tests.waiting import wait_until
 
 QUERIES = 22
@@ -23,28 +17,6 @@ def url(run: Driven) -> str:
 
 def ready(**how: str) -> Driven:
     return waiting(person("ann.moreau"), **how) if how else told("waiting")
-
-
-@contextmanager
-def in_flight(run: Driven, outside: Outside) -> Iterator[threading.Thread]:
-    """A worker that has sent the approved call and waits for its answer; the answer comes when it is let go."""
-
-    def work() -> None:
-        try:
-            drive(run.id)
-        finally:
-            connections.close_all()
-
-    run.decide("APPROVE")
-    outside.tell(mode="hang", times=1, hang_seconds=60)
-    worker = threading.Thread(target=work)
-    worker.start()
-    try:
-        wait_until(lambda: run.publishing.status == "DISPATCHED", "the call is sent")
-        yield worker
-    finally:
-        outside.tell(mode="ok")
-        worker.join()
 
 
 def test_what_a_stop_means_is_counted_before_the_button(ann: Member) -> None:

@@ -33,6 +33,8 @@ def house(
     services.cluster.create_database(DATABASE, template=told_runs)
     driven = override_settings(**driving(outside_process), NOTICE_NETWORKS=[ip_network("127.0.0.0/8")])
     stack = Stack(services, services.cluster.url(DATABASE), tmp_path_factory.mktemp("keyboard"))
+    stack.environment["DJANGO_SETTINGS_MODULE"] = "tests.pages.keyboard.settings"
+    stack.environment["SIGNALBOX_OUTSIDE_URL"] = outside_process.url
     stack.environment["SIGNALBOX_NOTICE_NETWORKS"] = '["127.0.0.0/8"]'
     try:
         with using_database(DATABASE), django_db_blocker.unblock(), driven:

@@ -1,5 +1,7 @@
 """What the acts by keyboard are done to: each makes what it needs, so that none stands in the way of another one."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -27,7 +29,7 @@ from approvals.states import DecisionVerdict
 from receipts.models import Contradiction, ToolCall
 from receipts.states import Verdict
 from runs.models import Run
-from runs.states import ScopeKind
+from runs.states import Scope, ScopeKind
 from runtime.loop import drive
 from runtime.registry import agents
 from runtime.services import (
@@ -38,22 +40,25 @@ from runtime.services import (
     ScopeState,
     Started,
     StartRequest,
+    Upload,
     VerdictRequest,
     call_contradict,
     call_reconcile,
     endpoint_add,
+    endpoint_hold,
     named_scope,
     run_pause,
     run_start,
     run_stop,
     scope_pause,
+    scope_stop,
     tool_grant,
     wait_decide,
 )
 from tests.agents import AGENTS
 from tests.engine.engine import demand
 from tests.pages import story
-from tests.pages.driven import Driven, Outside, asking, lost, published, started, waiting
+from tests.pages.driven import ALDER, BIRCH, Driven, Outside, asking, in_flight, lost, published, started, waiting
 from tests.scripted import SCRIPT, calls, done
 
 POLICY = """[[rule]]
@@ -61,6 +66,9 @@ name = "nothing here asks more"
 tools = ["no_such_tool"]
 then = "ask"
 """
+
+
+SAID = {"title": "Two funds", "summary": "They share a holding."}
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,13 @@ class House:
     def tenant(self) -> Tenant:
         return Tenant.objects.get(id=self.ann.tenant_id)
 
+    def on_its_way(self) -> tuple[Run, ExitStack]:
+        """A run whose approved call is sent and not answered, until what comes with it is closed."""
+        run = self.waiting()
+        kept = ExitStack()
+        kept.enter_context(in_flight(run, self.outside))
+        return run.run, kept
+
     # ── what waits for a person ──
 
     def asking(self) -> Wait:
@@ -109,19 +124,23 @@ class House:
 
     def asked(self, answer: str, form: dict[str, Any] | None = None) -> Wait:
         """A question that is answered so."""
+        more = {"form": form} if form else {}
+        asks = ("ask_person", {"question": "Which lines?", "why": "Both are named.", "answer": answer, **more})
+        with self._told(calls(asks), done()) as run:
+            return run.wait
+
+    @contextmanager
+    def _told(self, *turns: Any, **inputs: Upload) -> Iterator[Driven]:
+        """A run whose turns are these, driven until it waits. While it is open it can be driven on."""
         with override_settings(AGENTS=AGENTS):
             agents.cache_clear()
-            more = {"form": form} if form else {}
-            SCRIPT.tell(
-                calls(("ask_person", {"question": "Which lines?", "why": "Both are named.", "answer": answer, **more})),
-                done(),
-            )
-            run = run_start(actor=self.ann, wanted=StartRequest("told", {}))
+            SCRIPT.tell(*turns)
+            run = run_start(actor=self.ann, wanted=StartRequest("told", inputs))
             assert isinstance(run, Started), run
             drive(run.run_id)
+            yield Driven(self.ann, run.run_id)
             SCRIPT.clear()
         agents.cache_clear()
-        return Wait.objects.get(run_id=run.run_id)
 
     def voted(self) -> Wait:
         """One of two has voted, and it was Ann."""
@@ -133,8 +152,29 @@ class House:
         assert not isinstance(outcome, Refused), outcome
         return wait
 
+    def fit(self, title: str) -> Wait:
+        """One that the policy lets be approved together with others."""
+        return demand(waiting(self.ann, title=title).wait, risk="LOW", batchable=True)
+
     def unknown(self) -> ToolCall:
         return lost(self.ann, self.outside).publishing
+
+    def askable(self) -> ToolCall:
+        """One of which nobody knows, either; its other side knows its key, and can be asked for it."""
+        a, b = (Upload(f"{name}.csv", text.encode()) for name, text in (("a", ALDER), ("b", BIRCH)))
+        turns = [
+            calls(("read_disclosure", {"input": "a"}), ("read_disclosure", {"input": "b"})),
+            calls(("compute_overlap", {})),
+            calls(("send_answer_part", {"version": 1, **SAID})),
+            calls(("publish_report_queryable", {"channel": "wiki", "report_version": 2, **SAID})),
+        ]
+        with self._told(*turns, a=a, b=b) as run:
+            run.decide("APPROVE")
+            self.outside.tell(mode="drop", times=1, lookup=False)
+            run.go_on()
+        call = ToolCall.objects.get(run_id=run.id, tool="publish_report_queryable")
+        assert call.status == "UNCERTAIN", call
+        return call
 
     def judged(self) -> ToolCall:
         """Of which Ann has said that it happened."""
@@ -176,15 +216,25 @@ class House:
 
     def scope(self) -> UUID:
         """A pause of a thread of its own."""
-        of = str(self.published().run.thread_id)
-        standing = scope_pause(
-            actor=self.ann, scope=named_scope(actor=self.ann, kind=ScopeKind.THREAD, of=of), reason="Looked at."
-        )
-        assert isinstance(standing, ScopeState), standing
-        return standing.control_id
+        scope = self._thread(self.published().run)
+        return self._standing(scope_pause(actor=self.ann, scope=scope, reason="Looked at."))
 
-    def endpoint(self) -> UUID:
+    def scope_stopped(self, run: Run) -> UUID:
+        """A stop of the thread of a run."""
+        return self._standing(scope_stop(actor=self.ann, scope=self._thread(run), reason="Looked at."))
+
+    def _thread(self, run: Run) -> Scope:
+        return named_scope(actor=self.ann, kind=ScopeKind.THREAD, of=str(run.thread_id))
+
+    @staticmethod
+    def _standing(outcome: ScopeState | Refused) -> UUID:
+        assert isinstance(outcome, ScopeState), outcome
+        return outcome.control_id
+
+    def endpoint(self, *, paused: bool = False) -> UUID:
         wanted = EndpointRequest("WEBHOOK", uuid4().hex, "http://127.0.0.1:9/", whole_tenant=True)
         added = endpoint_add(actor=self.ann, wanted=wanted)
         assert isinstance(added, EndpointAdded), added
+        if paused:
+            endpoint_hold(actor=self.ann, endpoint_id=added.endpoint_id)
         return added.endpoint_id

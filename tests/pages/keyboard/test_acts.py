@@ -31,10 +31,13 @@ def test_every_act_of_the_pages_is_among_them() -> None:
 def test_it_is_done_without_a_mouse(house: House, by: Keyboard, make: Make) -> None:
     journey = make(house)
     clicked = watched(by.page)
-    by.open(journey.path)
-    for step in journey.steps:
-        step(by)
-    wait_until(journey.done, f"{make.__name__} is stored: {by.page.url}", seconds=10)
+    try:
+        by.open(journey.path)
+        for step in journey.steps:
+            step(by)
+        wait_until(journey.done, f"{make.__name__} is stored: {by.page.url}", seconds=10)
+    finally:
+        journey.after()
     assert clicked == []
 
 

@@ -12,11 +12,12 @@ WHY = "Typed by hand: gi s / ? jk."
 
 @dataclass(frozen=True)
 class Journey:
-    """From a page to a row in the store. `done` is asked until it holds."""
+    """From a page to a row in the store. `done` is asked until it holds; `after` lets go of what was kept for it."""
 
     path: str
     steps: Sequence[Step]
     done: Callable[[], bool]
+    after: Callable[[], None] = lambda: None
 
 
 Make = Callable[[House], Journey]

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 from playwright.sync_api import expect
 
-from accounts.models import Endpoint, SavedView, User
+from accounts.models import Endpoint, Notice, SavedView, User
 from approvals.models import Grant, PolicyActivation, PolicyVersion
 from runs.models import ScopeControl
 from tests.pages.keyboard.acts.journey import WHY, Journey, rows
@@ -62,6 +62,26 @@ def scope_pause(house: House) -> Journey:
     thread, why = house.published().run.thread_id, uuid4().hex
     steps = [chooses("Pause.…"), types("Reason, required", why), presses_do()]
     return Journey(f"/scopes/new/?scope=THREAD&of={thread}", steps, rows(ScopeControl, reason=why, kind="PAUSE"))
+
+
+def scope_stopped_at_once(house: House) -> Journey:
+    """A stop of a thread that waits for nothing."""
+    run, kept = house.on_its_way()
+    why = uuid4().hex
+    steps = [chooses("Stop, and wait for nothing.…"), types("Reason, required", why), presses_do()]
+    aborted = rows(ScopeControl, reason=why, aborted_at__isnull=False)
+    return Journey(f"/scopes/new/?scope=THREAD&of={run.thread_id}", steps, aborted, kept.close)
+
+
+def scope_abort(house: House) -> Journey:
+    """Of a stop that stands, and waits for an answer."""
+    run, kept = house.on_its_way()
+    id = house.scope_stopped(run)
+    steps = [
+        types("Reason, required", WHY, "#abort-it"),
+        presses("Close them now, without the answers"),
+    ]
+    return Journey(f"/scopes/{id}/", steps, rows(ScopeControl, id=id, abort_reason=WHY), kept.close)
 
 
 def presses_do() -> Step:
@@ -129,6 +149,16 @@ def endpoint_change(house: House) -> Journey:
 def endpoint_pause(house: House) -> Journey:
     id = house.endpoint()
     return _of_endpoint(id, [presses("Pause it")], rows(Endpoint, id=id, paused_at__isnull=False))
+
+
+def endpoint_resume(house: House) -> Journey:
+    id = house.endpoint(paused=True)
+    return _of_endpoint(id, [presses("Tell it again")], rows(Endpoint, id=id, paused_at=None))
+
+
+def endpoint_test(house: House) -> Journey:
+    id = house.endpoint()
+    return _of_endpoint(id, [presses("Send a test")], rows(Notice, endpoint_id=id, kind="TEST"))
 
 
 def endpoint_remove(house: House) -> Journey:

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from accounts.models import AuditEvent
 from checkpoints.models import Commitment, Intent, Obligation
-from receipts.models import Attachment, Contradiction, SecondEffect, ToolCall
+from receipts.models import Attachment, Contradiction, Probe, SecondEffect, ToolCall
 from runs.models import Budget, Bulk, ControlRequest, Run, RunTag
 from tests.pages.driven import ALDER, BIRCH
 from tests.pages.keyboard.acts.journey import WHY, Journey, Make, rows
@@ -23,6 +23,14 @@ def stop(house: House) -> Journey:
     run = house.queued()
     steps = [types("Reason, required", WHY), presses("Stop this run")]
     return _of_run(run, "stop", steps, rows(ControlRequest, run=run, kind="STOP", reason=WHY))
+
+
+def abort(house: House) -> Journey:
+    """A stop that does not wait for what is on its way."""
+    run, kept = house.on_its_way()
+    steps = [types("Reason, required", WHY, "#abort-it"), presses("Close it now, without the answer")]
+    done = rows(ControlRequest, run=run, abort_reason=WHY)
+    return Journey(f"/runs/{run.id}/stop/", steps, done, kept.close)
 
 
 def pause(house: House) -> Journey:
@@ -167,6 +175,16 @@ def attach(house: House) -> Journey:
     file.write_text("one post")
     steps = [gives("File", file), types("What it shows", "One post."), presses("Put it beside the call")]
     return Journey(f"/calls/{call.id}/", steps, rows(Attachment, tool_call=call, note="One post."))
+
+
+def probe(house: House) -> Journey:
+    """The other side is asked for the key, and what it says is kept."""
+    call = house.askable()
+    house.outside.tell(lookup=True)
+    done = rows(Probe, tool_call=call, found="THERE")
+    return Journey(
+        f"/calls/{call.id}/", [presses("Ask the other side once")], done, lambda: house.outside.tell(lookup=False)
+    )
 
 
 def verdict(house: House) -> Journey:

@@ -90,6 +90,22 @@ def reject_several(house: House) -> Journey:
     return Journey(f"/inbox/batch/?{query}", steps, both)
 
 
+def approve_several(house: House) -> Journey:
+    """What the policy lets be approved together: picked in the inbox by its one button, gone through, and approved at once."""
+    title = f"low {uuid4().hex[:6]}"
+    waits = [house.fit(title) for _ in range(2)]
+    steps = [
+        types("Show only rows with this text", title),
+        presses("Pick 2 that may be approved together"),
+        presses("Go through them…"),
+        lambda by: by.page.wait_for_url("**/inbox/batch/**"),
+        types("Your reason", WHY, "#approve"),
+        presses("Approve 2"),
+    ]
+    both = lambda: Decision.objects.filter(wait__in=waits, verdict="APPROVE", reason=WHY).count() == len(waits)  # noqa: E731
+    return Journey("/inbox/?kind=approvals", steps, both)
+
+
 # ── answers ──
 
 CHOICES = {
