@@ -104,7 +104,9 @@
   function ask() {
     proved = true;
     if (frozen === null) emit("line:ask");
-    else fetch("/healthz", { cache: "no-store" }).then(() => answered(true), () => mark("offline", true)).then(show);
+    else fetch("/healthz", { cache: "no-store" })
+      .then((answer) => answer.text()) // an answer that nobody reads keeps its connection
+      .then(() => answered(true), () => mark("offline", true)).then(show);
     caughtUp();
   }
 

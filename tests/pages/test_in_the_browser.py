@@ -135,6 +135,15 @@ def test_frozen_pages_count_what_waits(page: Page, stack: Stack, tenant: Tenant)
     expect(state).to_contain_text("Live")
 
 
+def test_a_frozen_page_keeps_no_connection_when_it_asks_whether_the_server_is_there(
+    page: Page, stack: Stack, tenant: Tenant
+) -> None:
+    told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
+    with page.expect_request_finished(lambda request: request.url.endswith("/healthz")):
+        opened(page, stack, f"runs/{told.run.id}/?after=1970-01-01T00:00:00.000000Z~0~")
+        expect(page.locator("[data-frozen]")).to_be_attached()
+
+
 def test_events_open_beside_the_axis_with_their_url(page: Page, stack: Stack, tenant: Tenant) -> None:
     told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
     opened(page, stack, f"runs/{told.run.id}/?at=rev:3")
