@@ -37,6 +37,14 @@ class AlreadyAnswered(AlreadyDecided):
     code = "ALREADY_ANSWERED"
 
 
+class YouDecided(AlreadyDecided):
+    """You {verdict} this call at {at}, and that stands. What you sent now changed nothing."""
+
+
+class YouAnswered(AlreadyAnswered):
+    """You {verdict} this question at {at}, and that stands. What you sent now changed nothing."""
+
+
 class Expired(Refused):
     """Nothing was decided. The time to decide ended at {deadline}."""
 

@@ -15,6 +15,10 @@ class VerdictGiven(Refused):
     code = "VERDICT_GIVEN"
 
 
+class YouGaveVerdict(VerdictGiven):
+    """You said {verdict} of this call at {at}, and that stands. What you sent now changed nothing."""
+
+
 class AttemptsMoved(Refused):
     """Out of date. Your verdict was not stored. You were looking at attempt {seen}; the call is at attempt {attempts}."""
 

@@ -34,6 +34,8 @@ from approvals.errors import (
     Superseded,
     TooLate,
     ToolChanged,
+    YouAnswered,
+    YouDecided,
 )
 from approvals.models import Decision, Vote, Wait
 from approvals.policies import version_name
@@ -139,7 +141,7 @@ def voice_to_decide(actor: Actor, locked: Locked, verdict: DecisionVerdict, seen
     refused = (
         _of_another_kind(locked.wait, verdict)
         or (reason_refusal(reason) if verdict != DecisionVerdict.ANSWER else None)
-        or still_decidable(locked)
+        or still_decidable(actor, locked)
         or _already_voted(actor, voice, locked)
         or _seen_is_bound(locked, seen)
         or _ground_holds(locked.withdrawn)
@@ -178,7 +180,7 @@ def reason_refusal(reason: str) -> Invalid | None:
     return Invalid({"field": "reason", "reason": why}) if why else None
 
 
-def still_decidable(locked: Locked) -> Refused | None:
+def still_decidable(actor: Actor, locked: Locked) -> Refused | None:
     """Why nobody can decide a wait any more: who did, or what closed it; None while somebody can."""
     wait = locked.wait
     asks = wait.kind == WaitKind.QUESTION
@@ -187,7 +189,7 @@ def still_decidable(locked: Locked) -> Refused | None:
         return late if wait.deadline <= locked.now else None
     decision = decision_of(wait)
     if decision is not None:
-        return _decided(decision)
+        return _decided(actor, decision)
     closed = clock(wait.closed_at) if wait.closed_at else ""
     if wait.status == WaitStatus.EXPIRED:
         return late
@@ -199,9 +201,13 @@ def still_decidable(locked: Locked) -> Refused | None:
     return Superseded({"at": closed, "reason": wait.status_reason or wait.status, "next": follow})
 
 
-def _decided(decision: Decision) -> AlreadyDecided:
+def _decided(actor: Actor, decision: Decision) -> AlreadyDecided:
+    """Who decided. A browser whose line broke sends a form again by itself: nobody is to read then that theirs was not stored."""
     by, said = decision.actor.partition(":")[2], SAID[DecisionVerdict(decision.verdict)]
-    kind = AlreadyAnswered if decision.verdict in OF_A_QUESTION else AlreadyDecided
+    mine = decision.actor == actor.label
+    kind: type[AlreadyDecided] = YouDecided if mine else AlreadyDecided
+    if decision.verdict in OF_A_QUESTION:
+        kind = YouAnswered if mine else AlreadyAnswered
     return kind({"by": by, "verdict": said, "at": clock(decision.at), "decided_at": decision.at.isoformat()})
 
 

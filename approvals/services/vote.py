@@ -44,7 +44,7 @@ def vote_withdraw(*, actor: Actor, wait_id: UUID, reason: str) -> VoteWithdrawn 
 
 def _withdraw(actor: Actor, run_id: UUID, wait_id: UUID, reason: str) -> VoteWithdrawn | Refused:
     locked = wait_locked(run_lock(run_id), wait_id)
-    refused = reason_refusal(reason) or still_decidable(locked)
+    refused = reason_refusal(reason) or still_decidable(actor, locked)
     if refused is not None:
         return refused
     mine = next((vote for vote in locked.votes if vote.actor == actor.label), None)

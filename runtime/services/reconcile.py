@@ -13,7 +13,14 @@ from checkpoints.services import (
     head_lock,
     obligation_fulfil,
 )
-from receipts.errors import AttemptsMoved, NotUncertain, RetryNeedsApprover, RetryOnEndedRun, VerdictGiven
+from receipts.errors import (
+    AttemptsMoved,
+    NotUncertain,
+    RetryNeedsApprover,
+    RetryOnEndedRun,
+    VerdictGiven,
+    YouGaveVerdict,
+)
 from receipts.selectors import (
     access_call,
     blocking_unknown,
@@ -104,7 +111,7 @@ def _reconcile(actor: Actor, run_id: UUID, call_id: UUID, said: VerdictRequest) 
     run = run_lock(run_id)
     head_lock(run_id)
     call = call_lock(call_id)
-    refused = _verdict_too_late(call, run, said)
+    refused = _verdict_too_late(actor, call, run, said)
     if refused is not None:
         return refused
     given = GivenVerdict(
@@ -207,14 +214,15 @@ def _verdict_refusal(actor: Actor, said: VerdictRequest) -> Refused | None:
     return None
 
 
-def _verdict_too_late(call: Any, run: Any, said: VerdictRequest) -> Refused | None:
+def _verdict_too_late(actor: Actor, call: Any, run: Any, said: VerdictRequest) -> Refused | None:
     before = final_verdict(call) or last_verdict(call)
     if before is not None and before.seen_attempts != call.attempts:
         before = None  # it was said of an earlier attempt
     final = before is not None and before.verdict != Verdict.PROCEED_UNKNOWN
     if before is not None and (final or not can_reconcile(call.status) or before.verdict == said.verdict):
         by = before.actor.partition(":")[2]
-        return VerdictGiven({"by": by, "verdict": before.verdict, "at": f"{before.at:%Y-%m-%d %H:%M:%S} UTC"})
+        kind = YouGaveVerdict if before.actor == actor.label else VerdictGiven
+        return kind({"by": by, "verdict": before.verdict, "at": f"{before.at:%Y-%m-%d %H:%M:%S} UTC"})
     if not can_reconcile(call.status):
         return NotUncertain({"status": call.status})
     if said.seen_attempts not in (None, call.attempts):

@@ -270,11 +270,13 @@ def test_a_wait_past_its_deadline_is_refused_by_the_clock_of_the_database_alone(
 def test_a_later_decision_is_refused_however_late_it_comes(engine: Engine, wait: Wait, again: str) -> None:
     engine.decide(wait, "REJECT", "ann", reason="too early")
     queued = Wait.objects.get(id=wait.id)
-    assert_refused_without_trace(engine, queued, AlreadyDecided, lambda: engine.decide(wait, again, "ann"))
+    mine = assert_refused_without_trace(engine, queued, AlreadyDecided, lambda: engine.decide(wait, again, "ann"))
+    assert mine.sentence.startswith("You rejected this call at ") and "that stands" in mine.sentence
     drive(wait.run_id)
     consumed = Wait.objects.get(id=wait.id)
     assert consumed.status == "CONSUMED"
-    assert_refused_without_trace(engine, consumed, AlreadyDecided, lambda: engine.decide(wait, again, "abe"))
+    other = assert_refused_without_trace(engine, consumed, AlreadyDecided, lambda: engine.decide(wait, again, "abe"))
+    assert "Already decided: ann-north rejected" in other.sentence and "Your decision was not stored" in other.sentence
 
 
 # ── what commits together ────────────────────────────────────────────────────

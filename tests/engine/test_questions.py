@@ -132,6 +132,7 @@ def test_the_first_answer_stands_and_the_second_is_told_who_and_when(engine: Eng
     assert f"person:{second.facts['by']}" == engine.person("ann").label
     assert second.facts["decided_at"] == Decision.objects.get(wait=question).at.isoformat()
     assert engine.audited()[-1] == ("wait.answer.refused", "person:abe", "ALREADY_ANSWERED")
+    assert answered(engine, question, "one", by="ann").sentence.startswith("You answered this question at ")
 
 
 def test_answers_and_refusals_to_answer_at_once_leave_one(engine: Engine) -> None:

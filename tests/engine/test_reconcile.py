@@ -227,6 +227,8 @@ def test_a_second_verdict_is_refused_and_told_of_the_first(engine: Engine, verdi
     refused = assert_refused_without_trace(engine, call, VerdictGiven, verdict=verdict, then=then, by="olga")
     first = Reconciliation.objects.get(tool_call=call)
     assert refused.facts == {"by": "rolf-north", "verdict": verdict, "at": f"{first.at:%Y-%m-%d %H:%M:%S} UTC"}
+    mine = engine.reconcile(call, verdict, then, by="rolf")
+    assert isinstance(mine, VerdictGiven) and mine.sentence.startswith(f"You said {verdict} of this call at ")
 
 
 def test_each_attempt_takes_a_verdict_of_its_own_and_a_stale_page_none(engine: Engine) -> None:
