@@ -140,7 +140,7 @@ def test_a_frozen_page_keeps_no_connection_when_it_asks_whether_the_server_is_th
 ) -> None:
     told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
     with page.expect_request_finished(lambda request: request.url.endswith("/healthz")):
-        opened(page, stack, f"runs/{told.run.id}/?after=1970-01-01T00:00:00.000000Z~0~")
+        page.goto(f"{stack.url}runs/{told.run.id}/?after=1970-01-01T00:00:00.000000Z~0~")
         expect(page.locator("[data-frozen]")).to_be_attached()
 
 
