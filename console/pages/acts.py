@@ -309,6 +309,12 @@ def _contradict(actor: Actor, call_id: UUID, says: str, evidence: str, ref: str)
     return call_contradict(actor=actor, call_id=call_id, said=EvidenceGiven(Verdict(says), evidence, ref))
 
 
+CLOSED = {
+    Closing.SEND_AGAIN: "The flag is closed. The retry is sent as it was decided.",
+    Closing.DO_NOT_SEND: "The flag is closed. The retry is not sent: the outcome counts as unknown, and the run goes on without it.",
+}
+
+
 @page
 def contradiction(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     """GET and POST /contradictions/<id>/close/: close a flag; where a retry waits, say whether it is sent."""
@@ -319,7 +325,7 @@ def contradiction(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseB
         title="Evidence speaks against what was accepted",
         template="pages/acts/contradiction.html",
         button="Close the flag",
-        done="The flag is closed.",
+        done=CLOSED.get(Closing(chosen), "The flag is closed.") if chosen in set(Closing) else "",
         off=off_reason(
             actor.may(Permission.RECONCILE),
             Permission.RECONCILE,

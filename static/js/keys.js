@@ -12,6 +12,9 @@
   // A field of a form that will not open again (decide.js) is no place to go to.
   const isOver = (element) => element.form && document.querySelector(`[data-gate-over][data-gate-for="${element.form.id}"]`) !== null;
   const isShown = (element) => element.getClientRects().length > 0 && !isOver(element);
+  // What stands in a menu is there while its word is: its key opens the menu first.
+  const menuOf = (element) => element.closest("details.menu:not([open])");
+  const isThere = (element) => isShown(element) || (menuOf(element) !== null && isShown(menuOf(element)));
 
   function rows() {
     return [...document.querySelectorAll("[data-row]:not(.is-gone) [data-row-link]")].filter(isShown);
@@ -55,6 +58,7 @@
       && element.search === location.search;
     const target = local ? document.querySelector(element.hash) : element;
     if (!target) return;
+    if (isField(target) && menuOf(target)) menuOf(target).open = true;
     if (local) location.hash = element.hash;
     if (isField(target)) target.focus();
     else if (local) leadTo(target);
@@ -66,12 +70,13 @@
 
   function find(key) {
     return [...document.querySelectorAll("[data-key]")].find(
-      (element) => element.dataset.key === key && element.type !== "submit" && isShown(element)
+      (element) => element.dataset.key === key && element.type !== "submit" && isThere(element)
     );
   }
 
   // ── what works here ──
 
+  const TYPED = "main form[method=post] :is(textarea, select, input:not([type=hidden], [type=checkbox], [type=radio]))";
   const ROWS = { j: "next row", k: "previous row" };
   const SIGNS = { "⏎": "Enter", Ctrl: "", "↑": "tree", "↓": "tree", "←": "tree", "→": "tree" };
 
@@ -88,7 +93,7 @@
     const found = new Map();
     for (const element of document.querySelectorAll("[data-key]")) {
       const key = element.dataset.key;
-      if (element.type !== "submit" && key !== "?" && isShown(element) && !found.has(key)) found.set(key, said(element));
+      if (element.type !== "submit" && key !== "?" && isThere(element) && !found.has(key)) found.set(key, said(element));
     }
     const links = rows();
     if (links.length) {
@@ -96,7 +101,7 @@
       found.set("Enter", "open the row");
       if (links.some((link) => link.closest("[data-row]").querySelector(".check"))) found.set("x", "pick the row");
     }
-    if ([...document.querySelectorAll("main form[method=post] textarea")].some(isShown)) found.set("Ctrl + Enter", "send the form that has the focus");
+    if ([...document.querySelectorAll(TYPED)].some((field) => isShown(field) && sends(field))) found.set("Ctrl + Enter", "send the form that has the focus");
     found.set("Esc", "leave the field, close what is open");
     found.set("?", "these keys");
     return [...found];
@@ -153,9 +158,11 @@
     return true;
   }
 
+  const sends = (field) => field.form && field.form.querySelector("button[type=submit], button:not([type])");
+
   function submitFrom(field) {
-    const form = field.closest("form");
-    const button = form && form.querySelector("button[type=submit], button:not([type])");
+    const form = field.form;
+    const button = sends(field);
     if (button && button.getAttribute("aria-disabled") !== "true" && !button.disabled) form.requestSubmit(button);
   }
 
@@ -196,6 +203,7 @@
     tie(document.getElementById("refused"));
     tellTruly();
   });
+  addEventListener("resize", tellTruly); // a narrower room has other keys
   document.addEventListener("htmx:afterSwap", () => {
     tellTruly();
     tie(document.getElementById("refused"));

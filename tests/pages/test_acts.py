@@ -284,6 +284,7 @@ def test_a_flag_is_closed_with_a_choice_and_a_reason(mo: Member, viewer: Member)
     assert "Your roles do not hold" in viewer.get(url)
     assert "none is chosen for you" in mo.post(url, reason="I looked again.").html
     assert mo.post(url, closing="DO_NOT_SEND", reason="I looked again.").status == 302
+    assert "The flag is closed. The retry is not sent:" in mo.get(f"/runs/{call.run_id}/")
     flag.refresh_from_db()
     assert (flag.closing, flag.closed_by, flag.closing_reason) == ("DO_NOT_SEND", "person:mo.okafor", "I looked again.")
     call.refresh_from_db()

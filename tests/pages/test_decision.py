@@ -81,7 +81,7 @@ def test_it_rests_on_stored_results_and_shows_what_it_would_publish(ann: Member)
     run = ready()
     html = ann.get(url(run.wait))
     assert "5 stored results, each compared now with what the run read" in html
-    assert html.count('data-l="As the run read it" class="is-clear"') == 5
+    assert html.count('data-l="Stored as it was read" class="is-clear"') == 5
     assert "overlap 45" in words(html)
     assert "Report v2, rendered" in html
     assert 'class="receipt" href="/calls/' in html

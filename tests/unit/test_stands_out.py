@@ -106,8 +106,8 @@ def test_more_rights_than_to_read_are_named() -> None:
     [
         ("9400", "larger than any that was approved, 9.4 times the middle one"),
         ("2000", ""),
-        ("100", "the middle one is 10 times of it"),
-        ("50", "the middle one is 20 times of it"),
+        ("100", "the middle one is 10 times as much"),
+        ("50", "the middle one is 20 times as much"),
         ("1000", ""),
     ],
 )

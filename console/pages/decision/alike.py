@@ -159,7 +159,7 @@ def far_off(now: Decimal, before: Sequence[Decimal]) -> str:
     if middle > 0 and now >= 10 * middle:
         return f"{_ratio(now / middle)} the middle one"
     if now > 0 and middle >= 10 * now:
-        return f"the middle one is {_ratio(middle / now)} of it"
+        return f"the middle one is {_ratio(middle / now)} as much"
     return ""
 
 

@@ -13,6 +13,7 @@ from console.pages.decision.points import Point
 from console.pages.stored import Stored
 from console.pages.text import exact
 
+GOAL = 300  # characters of a goal beside the title; all of it stands in the contract
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _ACCOUNT = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,8}\b")
 _MONEY = re.compile(
@@ -55,6 +56,11 @@ class Kind:
 
 
 KINDS = (Kind("address", _ADDRESS), Kind("account", _ACCOUNT))
+
+
+def beside_the_title(goal: str) -> dict[str, str | bool]:
+    """What the head of a wait's page says of the goal of its run: as much as has room there, and whether it goes on."""
+    return {"goal": goal[:GOAL], "goal_goes_on": len(goal) > GOAL}
 
 
 def goal_points(goal: str, terms: Sequence[str], arguments: Stored | None) -> Iterator[Point]:

@@ -38,7 +38,7 @@ from console.pages.decision.evidence import (
     promises_of,
     report_preview,
 )
-from console.pages.decision.goal import goal_points
+from console.pages.decision.goal import beside_the_title, goal_points
 from console.pages.decision.happening import came_of_it, what_happens
 from console.pages.decision.lapsing import held_facts, lapsed_point, relied_on
 from console.pages.decision.points import Point, points_of
@@ -61,7 +61,6 @@ PANELS = {
     "wait-facts": "pages/decision/facts.html",
     "wait-gates": "pages/decision/gates.html",
 }
-GOAL = 300  # characters of a goal beside the title; all of it stands in the contract
 CLOSED = mark_safe('Off: this wait is closed. <a href="#wait-live">What came of it</a>')
 OUT_OF_DATE = frozenset({"STALE_REVISION", "ARGS_CHANGED"})
 
@@ -209,8 +208,7 @@ def _state_context(state: WaitState, typed: Typed, refused: Refused | None) -> d
         "moved": _moved(state, typed, refused),
         "happened": what_happens(state),
         "off": _off(state, refused),
-        "goal": goal[:GOAL],
-        "goal_goes_on": len(goal) > GOAL,
+        **beside_the_title(goal),
         "came_of_it": came_of_it(state),
         "more": more_answers(len(state.waiting)),
         "others": [(one, asks(one, after=wait)) for one in state.waiting],

@@ -273,9 +273,15 @@ def _changed_point(lines: Sequence[Line], of: int) -> Point:
         _and_more(len(lines) - len(named)),
     )
     places = [str(line.after_no or line.before_no) for line in named]
-    where = f"It is line {places[0]} below." if len(places) == 1 else f"They are lines {', '.join(places)} below."
+    where = (
+        f"It is line {places[0]} of the difference below."
+        if len(places) == 1
+        else f"They are lines {', '.join(places)} of the difference below."
+    )
     if len(lines) > len(named):
-        where = f"The first {'is line' if len(places) == 1 else 'are lines'} {', '.join(places)} below."
+        where = (
+            f"The first {'is line' if len(places) == 1 else 'are lines'} {', '.join(places)} of the difference below."
+        )
     rest = " All other lines are the same byte for byte." if len(lines) < of else ""
     return Point("stop", "caution", text, f"{where}{rest}")
 

@@ -306,7 +306,7 @@ def _replaced(state: WaitState) -> Notice:
         return Notice(lamp, lead, format_html("{} A worker asks again, if it still has to.", why), wait.status)
     link = format_html("Open the current wait {}", short_id(state.newest.id))
     bound = format_html("{} It was asked again at revision {}.", why, state.newest.checkpoint_revision)
-    return Notice(lamp, lead, bound, wait.status, wait_url(state.newest), link)
+    return Notice(lamp, lead, bound, url=wait_url(state.newest), link=link)
 
 
 def _closed_because(state: WaitState) -> SafeString:

@@ -31,6 +31,7 @@ from approvals.services import (
 from approvals.states import AnswerKind, DecisionVerdict
 from console.api.view import file_response
 from console.look import looks
+from console.pages.decision.goal import beside_the_title
 from console.pages.decision.state import WaitState, asks, more_answers, wait_url, what_moved
 from console.pages.notice import Notice, refusal_notice
 from console.pages.question.form import Shown, sent_fields, shown_fields
@@ -146,6 +147,7 @@ def _context(request: HttpRequest, state: WaitState, asked: Question | None, ref
         "limit": FILE_BYTES // 1024,
         "proposer": "Usual, by the tool’s owner" if has_own_form(wait.tool_call) else "Proposed by the model",
         "topic": f"run:{wait.run_id}",
+        **beside_the_title(state.since.intents[-1].goal),
     }
 
 

@@ -180,6 +180,51 @@ def test_right_after_the_list_moved_the_keys_that_lead_to_a_decision_do_nothing(
     page.wait_for_url(APPROVING)
 
 
+def hints(page: Page, words: str) -> Locator:
+    return page.locator("body > .hints li", has_text=words)
+
+
+def test_in_a_narrow_room_keys_open_the_menu_that_holds_the_search_and_the_ways(page: Page, site: str) -> None:
+    """Below 60 rem, and so at 200 % of a laptop, where the search and the ways stand in a menu that is closed."""
+    page.set_viewport_size({"width": 720, "height": 800})
+    page.goto(f"{site}policies/")
+    expect(hints(page, "search")).to_be_visible()
+    keys(page, "/")
+    expect(focused(page)).to_have_attribute("name", "q")
+    page.keyboard.type("publish")
+    keys(page, "Enter")
+    page.wait_for_url("**/search/?q=publish")
+    keys(page, "g", "r")
+    page.wait_for_url("**/runs/")
+    keys(page, "/", "Escape", "Escape")
+    expect(page.locator(".menu--all > summary")).to_be_focused()
+
+
+def test_the_line_at_the_foot_follows_the_room_that_the_page_has(page: Page, site: str) -> None:
+    page.goto(f"{site}inbox/?kind=approvals")
+    expect(hints(page, "approve")).to_be_visible()
+    page.set_viewport_size({"width": 720, "height": 800})
+    expect(page.locator("#inbox-item")).to_be_hidden()
+    expect(hints(page, "approve")).to_be_hidden()
+    expect(hints(page, "open")).to_be_visible()
+    page.set_viewport_size({"width": 1280, "height": 800})
+    expect(hints(page, "approve")).to_be_visible()
+
+
+def test_where_a_form_of_one_line_is_sent_by_ctrl_and_enter_it_says_so(page: Page, site: str) -> None:
+    run = told("waiting").run
+    page.goto(f"{site}runs/{run.id}/stop/")
+    expect(hints(page, "send the form")).to_be_visible()
+    keys(page, "?")
+    expect(page.locator("#help")).to_contain_text("send the form that has the focus")
+    keys(page, "Escape")
+    page.get_by_label("Reason, required").focus()
+    page.keyboard.type("Enough.")
+    keys(page, "Control+Enter")
+    expect(page.locator("h1")).to_contain_text("Stopped:")
+    assert ControlRequest.objects.get(run=run).reason == "Enough."
+
+
 def test_keys_are_off_while_a_field_has_the_focus(page: Page, site: str) -> None:
     page.goto(f"{site}runs/{told('waiting').id}/goal/")
     page.locator("#reason").focus()
