@@ -50,12 +50,12 @@ def test_a_call_on_its_way_may_still_land_and_then_says_what_came_of_it(ann: Mem
         said = words(ann.get(url(run)))
         assert "1 may still land" in said and "Sent. Stopping cannot call it back." in said
         assert "Then one of three" in said and "Time is up" in said
-        assert ann.post(url(run), reason="Wrong title.").status == 302
+        assert ann.post(url(run), reason="Wrong title").status == 302
         wait_until(lambda: ControlRequest.objects.get(run_id=run.id).status == "ADOPTED", "the worker adopts the stop")
         said = words(ann.get(url(run)))
         assert "The stop is adopted; nothing new starts. What is on its way may still land." in said
         assert "It waits for what is on its way only, and starts nothing." in said
-        assert "at the latest" in said
+        assert "at the latest" in said and "“Wrong title.” It cannot be withdrawn." in said
         assert "publish_report/overlap-v2, attempt 1" in said
         outside.tell(mode="ok")
         worker.join()

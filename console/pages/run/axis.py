@@ -90,7 +90,7 @@ def run_axis(
         draw.lease(tenures, events),
         draw.checkpoints(rows, events),
         draw.attempts(drawn, "Model call", "Model calls", ""),
-        draw.attempts(drawn, "Tool call", "Tool calls", "one bar an attempt"),
+        draw.attempts(drawn, "Tool call", "Tool calls", "by attempt"),
         draw.waits(drawn),
         draw.moments(events, {"Report"}, "Reports"),
         draw.moments(events, {"Control", "Verdict"}, "Control"),
