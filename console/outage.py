@@ -13,6 +13,7 @@ from django.shortcuts import render
 
 from accounts.api import silence_of, store_is_silent
 from accounts.codec import BodyChanged
+from console.uploads import UnreadablePart
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,12 @@ class AnswerOutages:
         if isinstance(error, DataError) and _holds_nul(request):
             return render(request, "400.html", status=HTTPStatus.BAD_REQUEST)
         return None
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """What the project answers to a request that can't be read (handler400); of a form it says which part."""
+    place = str(exception) if isinstance(exception, UnreadablePart) else ""
+    return render(request, "400.html", {"place": place}, status=HTTPStatus.BAD_REQUEST)
 
 
 def sessions_renew(database: Any) -> Thread | None:

@@ -31,6 +31,7 @@ from console.pages.tenant import tenant_page
 from console.pages.tour import tour
 from console.pages.tree import lineage_page
 
+handler400 = "console.outage.bad_request"
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("sign-in/", entry.sign_in, name="sign-in"),

@@ -79,6 +79,25 @@
     event.detail.shouldSwap = false;
     line.end();
   });
+  // An answer that is a page of its own (the database is silent, the form could not be read) is said where the form says why it was
+  // refused. Left to itself it would be drawn as a page in the page, or be dropped without a word.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { xhr, requestConfig, target } = event.detail;
+    if (requestConfig.verb !== "post") return;
+    const door = new DOMParser().parseFromString(xhr.responseText, "text/html").querySelector("main.door");
+    if (!door || !door.querySelector("[data-kept-back]")) return; // not a page that fails
+    const [notice, head, say, again] = ["div", "h3", "p", "p"].map((tag) => document.createElement(tag));
+    notice.className = "notice is-stop";
+    notice.setAttribute("role", "alert");
+    notice.tabIndex = -1;
+    head.textContent = door.querySelector("h1").textContent;
+    say.textContent = door.querySelector(".prose").textContent.trim();
+    again.textContent = requestConfig.elt.dataset.again || "";
+    notice.append(head, say, again);
+    target.replaceChildren(notice);
+    event.detail.shouldSwap = false;
+    notice.focus();
+  });
   // What is of another tenant than the page is not shown in it, and the page says so until it is answered again.
   document.addEventListener("htmx:beforeSwap", (event) => {
     const tenant = decodeURIComponent(event.detail.xhr.getResponseHeader("Signalbox-Acting-In") || "");

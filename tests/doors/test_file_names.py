@@ -1,5 +1,6 @@
 """A file is kept under the name that it came with, character for character, and given back under it; or it is refused by its place."""
 
+import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -237,3 +238,5 @@ def test_a_form_whose_file_name_is_longer_than_its_head_may_be_is_refused_whole(
     with undone() as written:
         answer = start(doors, door, KEPT["at the limit"])
     assert answer.status_code == 400 and not written
+    said = answer.json()["detail"] if door == "api" else answer.content.decode()
+    assert re.search(r"Part \d of the form can’t be read \(it comes after agent", said), said
