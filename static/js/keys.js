@@ -11,7 +11,7 @@
   const isField = (element) => element.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName);
   // A field of a form that will not open again (decide.js) is no place to go to.
   const isOver = (element) => element.form && document.querySelector(`[data-gate-over][data-gate-for="${element.form.id}"]`) !== null;
-  const isShown = (element) => element.getClientRects().length > 0 && !isOver(element);
+  const isShown = (element) => element.checkVisibility() && !isOver(element);
   // What stands in a menu is there while its word is: its key opens the menu first.
   const menuOf = (element) => element.closest("details.menu:not([open])");
   const isThere = (element) => isShown(element) || (menuOf(element) !== null && isShown(menuOf(element)));
@@ -88,12 +88,20 @@
     return text.trim().replace(/\s+/g, " ");
   }
 
+  // What the line at the foot says of a key: the same words wherever keys are told.
+  function hinted(key) {
+    const told = [...document.querySelectorAll("body > .hints li")].find(
+      (hint) => [...hint.querySelectorAll("kbd")].map((one) => one.textContent).join(" ") === key
+    );
+    return told && said(told);
+  }
+
   // [key, what it does] of each key that works now, in the order of the page.
   function working() {
     const found = new Map();
     for (const element of document.querySelectorAll("[data-key]")) {
       const key = element.dataset.key;
-      if (element.type !== "submit" && key !== "?" && isThere(element) && !found.has(key)) found.set(key, said(element));
+      if (element.type !== "submit" && key !== "?" && isThere(element) && !found.has(key)) found.set(key, hinted(key) || said(element));
     }
     const links = rows();
     if (links.length) {

@@ -211,6 +211,27 @@ def test_the_line_at_the_foot_follows_the_room_that_the_page_has(page: Page, sit
     expect(hints(page, "approve")).to_be_visible()
 
 
+def test_the_question_mark_says_of_a_key_what_the_line_at_the_foot_says(page: Page, site: str) -> None:
+    box = page.locator("#help")
+    keys(page, "?")
+    expect(box).to_contain_text(re.compile(r"Approvals \d+ next"))
+    for path, told_there, untold in (
+        (f"waits/{told('waiting').wait.id}/", "to the approve form", "Your reason"),
+        ("runs/", "filter", "send the form"),  # the form that keeps a view is folded away
+    ):
+        page.goto(site + path)
+        expect(hints(page, "search")).to_be_visible()
+        keys(page, "?")
+        expect(box).to_contain_text(told_there)
+        expect(box).not_to_contain_text(untold)
+
+
+def test_the_list_of_the_inbox_scrolls_down_and_not_sideways(page: Page, site: str) -> None:
+    page.goto(f"{site}inbox/")
+    expect(page.locator(".row.is-current")).to_be_visible()
+    assert page.locator(".inbox__rows").evaluate("(it) => it.scrollWidth - it.clientWidth") == 0
+
+
 def test_where_a_form_of_one_line_is_sent_by_ctrl_and_enter_it_says_so(page: Page, site: str) -> None:
     run = told("waiting").run
     page.goto(f"{site}runs/{run.id}/stop/")
