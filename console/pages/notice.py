@@ -6,7 +6,7 @@ from http import HTTPStatus
 from django.utils.safestring import SafeString
 
 from accounts.errors import Refused
-from console.pages.text import exact
+from console.templatetags.moments import told
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Notice:
 
 
 def refusal_notice(refused: Refused, *, form: str = "") -> Notice:
-    """The notice of a refused act. It may hold what the person typed, so it goes through `exact`.
+    """The notice of a refused act. It may hold what the person typed, so it goes through `told`, which names odd characters.
 
     `form` names the form's element: whoever left something out is led back to it.
     """
     back = form if refused.status == HTTPStatus.BAD_REQUEST else ""
     link, field = "Back to the form" if back else "", str(refused.facts.get("field", ""))
-    return Notice("stop", exact(refused.sentence), "", refused.code, back, link, alert=True, field=field)
+    return Notice("stop", told(refused.sentence), "", refused.code, back, link, alert=True, field=field)

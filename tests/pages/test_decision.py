@@ -215,6 +215,7 @@ def test_a_page_that_is_out_of_date_decides_nothing(ann: Member, ben: Member) ->
     run.go_on()
     html = refused(ann, old, 409, **form(old, "APPROVE", "It took me long to write this."))
     assert "Out of date. Nothing was decided." in html and "STALE_REVISION" in html
+    assert "was replaced at <time " in html and f"Decide wait {run.wait.id}" not in html
     assert "It took me long to write this." in html
     assert "Compare them, with plain titles." in html and "version 2" in html
     assert f'href="{url(run.wait)}"' in html
