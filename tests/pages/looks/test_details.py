@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.pages.looks.conftest import Signed
+from tests.pages.looks.conftest import Furnished, Signed
 from tests.pages.looks.places import ANN, NEWCOMER
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
@@ -45,3 +45,17 @@ def test_the_parts_of_the_overview_are_not_asked_for_while_nobody_can_see_them(s
     with page.expect_response(lambda answer: "/parts/" in answer.url):
         page.clock.run_for(15_000)
     assert len(asked) == 3
+
+
+@pytest.mark.parametrize("width", [1440, 1240, 1024, 390])
+@pytest.mark.parametrize("kind", ["runs/{runs[waiting]}", "runs/{runs[refused]}", "waits/{waits[open]}"])
+def test_the_way_to_stop_a_run_stands_at_the_far_right(
+    signed: Signed, site: str, furnished: Furnished, kind: str, width: int
+) -> None:
+    page = signed(ANN, viewport={"width": width, "height": 900}).new_page()
+    house = furnished.house
+    page.goto(f"{site}{kind.format(runs=house.runs, waits=house.waits)}/")
+    head, stop = page.locator(".head").bounding_box(), page.locator(".head .btn--grave").bounding_box()
+    assert head and stop
+    assert stop["x"] + stop["width"] == pytest.approx(head["x"] + head["width"], abs=1)
+    page.close()
