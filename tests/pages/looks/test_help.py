@@ -64,3 +64,11 @@ def test_without_script_the_same_link_opens_the_glossary_there(furnished: Furnis
     page.locator("main .head a.chip").first.click()
     page.wait_for_url("**/design/#wait-OPEN")
     expect(page.locator("#wait-OPEN")).to_contain_text("bound to one revision")
+
+
+def test_without_script_a_page_does_not_say_that_it_connects(site: str, signed: Signed) -> None:
+    page = signed(ANN, java_script_enabled=False).new_page()
+    page.goto(f"{site}runs/")
+    said = page.locator(".bar .live:visible")
+    expect(said).to_have_count(1)
+    expect(said).to_contain_text("Not live")
