@@ -1,6 +1,7 @@
 """Wakeups: durable reasons to look at a run again, and the hint that travels through the queue after commit."""
 
 import logging
+from time import monotonic
 from uuid import UUID
 
 from celery import current_app
@@ -16,6 +17,8 @@ from runs.statements import WAKEUPS_CANCELLED
 from runs.states import WakeupCause, WakeupStatus
 
 LOOK_TASK = "runtime.look"
+HANGS_SECONDS = 1.0  # a broker that only is not there says so at once
+QUIET_SECONDS = 5.0
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +94,22 @@ def hints_begin() -> None:
 
 def _send(run_id: UUID) -> None:
     reach("before_enqueue")
+    began = monotonic()
+    if began < _broker.hangs_until:
+        return  # the sweep will; whoever decides many at once would wait for the broker as many times
     try:
         current_app.send_task(LOOK_TASK, args=[str(run_id)], retry=False)
     except (OperationalError, RedisError, OSError) as error:
         logger.warning("hint for run %s not queued, the sweep will: %s", run_id, error)
+        now = monotonic()
+        if now - began > HANGS_SECONDS:
+            _broker.hangs_until = now + QUIET_SECONDS
+
+
+class _Broker:
+    """What this process knows of it: until when it is not asked again, after it has left somebody waiting."""
+
+    hangs_until = 0.0
+
+
+_broker = _Broker()

@@ -4,15 +4,20 @@ import http.client
 import json
 import signal
 from collections.abc import Iterator
+from time import monotonic
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import pytest
+from django.conf import settings
 
 from accounts.models import Membership
 from accounts.services import token_create
 from approvals.models import Wait
 from console import settings_test
 from console.local.readiness import workers_answer
+from runs import wakeups
+from runs.wakeups import hint_run
 from tests.scenarios.records import Records
 from tests.scenarios.world import APPROVER, POOL, World
 from tests.services import Services
@@ -122,6 +127,22 @@ def test_a_decision_is_accepted_while_the_broker_hangs(world: World, services: S
         services.broker.send(signal.SIGCONT)
     world.wait_status(run_id, "COMPLETED")
     assert world.executions(Records(run_id).call(POST)) == 1
+
+
+def test_who_decides_many_at_once_waits_once_for_a_broker_that_hangs(
+    services: Services, live_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not for each of them: a batch of forty would take minutes. It is asked again a moment later."""
+    monkeypatch.setattr(wakeups._broker, "hangs_until", 0.0)  # whatever an earlier test has met; put back at the end
+    services.broker.send(signal.SIGSTOP)
+    try:
+        began = monotonic()
+        for _ in range(4):
+            hint_run(run_id=uuid4())
+        waited = monotonic() - began
+    finally:
+        services.broker.send(signal.SIGCONT)
+    assert wakeups.HANGS_SECONDS < waited < 2 * settings.CELERY_BROKER_TRANSPORT_OPTIONS["socket_timeout"]
 
 
 def approve_over_http(world: World, wait: Wait) -> None:
