@@ -39,14 +39,17 @@
   function check(form) {
     const closed = closedGates(form);
     const button = form.querySelector("[data-gated]");
-    if (closed.length) button.setAttribute("aria-disabled", "true");
+    const held = document.documentElement.hasAttribute("data-off"); // line.js: nothing is sent from this page now
+    const told = held && document.querySelector("[data-off-notice]:not([hidden])") !== null;
+    if (closed.length || held) button.setAttribute("aria-disabled", "true");
     else button.removeAttribute("aria-disabled");
     const why = form.querySelector("[data-gate-why]");
-    why.hidden = closed.length === 0;
+    why.hidden = closed.length === 0 && !told;
     const last = closed.find((gate) => gate.dataset.gateOver);
-    why.replaceChildren(...(last ? over(last) : closed.length ? [sentence(closed)] : []));
+    why.replaceChildren(...(last ? over(last) : closed.length ? [sentence(closed)] : told ? [HELD] : []));
   }
 
+  const HELD = "Off: nothing is sent from this page now. The line at the top says why.";
   const checkAll = () => document.querySelectorAll("form[data-gates]").forEach(check);
 
   document.addEventListener("input", (event) => {
@@ -66,6 +69,7 @@
     for (const gate of document.querySelectorAll("[data-gate-in]")) setTimeout(checkAll, gate.dataset.gateIn * 1000);
   });
   document.addEventListener("htmx:afterSwap", checkAll);
+  document.addEventListener("line:held", checkAll);
 
   function take(button) {
     const values = JSON.parse(button.dataset.values);

@@ -93,6 +93,20 @@
     if (blocked) notice.querySelector("[data-off-why]").textContent = why();
     notice.querySelector("[data-off-sign-in]").hidden = !ended;
     notice.querySelector("[data-off-tenant]").hidden = ended || !elsewhere;
+    hold(blocked, !notice.hidden);
+  }
+
+  // Buttons that send are off to the ear as well, not only in their looks. Those of gates say why beside them (decide.js).
+  let held = "";
+
+  function hold(blocked, said) {
+    const now = blocked ? `off ${said}` : "";
+    if (now === held) return;
+    held = now;
+    const [which, act] = blocked ? [":not([data-gated], [aria-disabled])", "setAttribute"] : ["[data-held]", "removeAttribute"];
+    const sending = [...document.querySelectorAll(`button${which}`)].filter((one) => one.form && one.form.method === "post");
+    for (const button of sending) for (const name of ["aria-disabled", "data-held"]) button[act](name, "true");
+    emit("line:held");
   }
 
   function mark(what, is) {

@@ -39,7 +39,7 @@ def test_a_page_whose_person_acts_in_another_tenant_by_now_says_so_and_keeps_wha
             "You act in harbour now, and this page is of another tenant."
         )
     expect(page.locator("#wait-live")).to_contain_text("OPEN")
-    page.get_by_role("button", name="Approve this call").click()
+    page.get_by_role("button", name="Approve this call").click(force=True)
     expect(page.locator("#why-a")).to_have_value(REASON)
     page.get_by_role("link", name="Choose the tenant again").click()
     page.locator("button[value=funds]").click()
