@@ -26,7 +26,7 @@ from runs.states import HoldReason, RunStatus
 from runtime.masking import Masks
 
 KIND_LIMIT = 40  # shown of each kind, and of waits twice: those of high risk by themselves; the counts stay true
-ONE_KIND_LIMIT = 80  # where only one kind is asked for
+ONE_KIND_LIMIT = 100  # where only one kind is asked for
 SOON = timedelta(minutes=30)
 
 # Every page asks this for the mark beside the door, so each kind is counted up to one more than the limit.
