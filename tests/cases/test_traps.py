@@ -14,12 +14,12 @@ SAYS = {
         "1 of 27 lines of body is not as approved last",
         "https://larkspur-trading.example/form-b",
         "https://larkspur-trading.example.form-b.info/",
-        "line 28 below",
+        "line 28 of the difference below",
     ],
     "South gate, terms renewed": [
         "and to no other account",
         "or to another account on a driver's word",
-        "line 16 below",
+        "line 16 of the difference below",
     ],
     "Alder Steel, AS-13": [
         "account is “DE02120300000000220051”: 2 characters have changed places against “DE02120300000000202051”",
