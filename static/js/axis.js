@@ -5,6 +5,7 @@
   const narrow = matchMedia("(max-width: 60rem)");
   let left = null;
   let pushed = 0; // events opened from here, which closing goes back over
+  let going = false; // back, and not there yet: to close twice is to go back once
 
   const axis = () => document.querySelector("[data-axis]");
 
@@ -36,11 +37,17 @@
     link.click();
   });
   document.addEventListener("click", (event) => {
-    if (!event.target.closest("[data-close]") || !pushed) return;
+    if (!event.target.closest("[data-close]") || !(pushed || going)) return;
     event.preventDefault();
     event.stopPropagation();
+    if (going) return;
+    going = true;
     history.back();
   }, true);
+  window.addEventListener("popstate", () => {
+    going = false;
+    pushed = Math.max(0, pushed - 1);
+  });
   document.addEventListener("htmx:pushedIntoHistory", () => {
     pushed += 1;
     const detail = document.getElementById("detail");

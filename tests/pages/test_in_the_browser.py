@@ -156,6 +156,18 @@ def test_events_open_beside_the_axis_with_their_url(page: Page, stack: Stack, te
     expect(page.locator(".aside h2")).to_contain_text("Revision 1 saved")
 
 
+def test_an_event_that_is_closed_twice_at_once_leaves_the_run_open(page: Page, stack: Stack, tenant: Tenant) -> None:
+    told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
+    opened(page, stack, f"runs/{told.run.id}/")
+    page.locator(".plot a[href*='at=rev:1']").first.dispatch_event("click")
+    expect(page.locator("[data-close]")).to_be_visible()
+    page.evaluate("""() => {
+        for (let times = 0; times < 2; times += 1) document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+    }""")
+    expect(page.locator("[data-close]")).to_have_count(0)
+    assert page.url == f"{stack.url}runs/{told.run.id}/"
+
+
 def test_times_read_in_the_readers_zone(page: Page, stack: Stack, tenant: Tenant) -> None:
     told, _ = story.waiting(tenant, timezone.now() - timedelta(minutes=5))
     opened(page, stack, f"runs/{told.run.id}/")

@@ -65,7 +65,7 @@ def test_a_page_that_slept_on_a_line_that_held_asks_for_nothing_and_its_decision
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.clock.fast_forward(AN_HOUR)
-    page.wait_for_function("window.states.includes('catching, forms off') && window.states.at(-1) === 'live'")
+    page.wait_for_function("() => window.states.includes('catching, forms off') && window.states.at(-1) === 'live'")
     assert asked == []
     page.get_by_role("button", name="Approve this call").click()
     expect(page.locator("#wait-live .notice h2")).to_contain_text("ann.moreau approved this call")
