@@ -47,6 +47,7 @@ def page(browser: Browser, site: str) -> Iterator[Page]:
     page.keyboard.type(PASSWORD)
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("Overview")
+    expect(page.locator("[data-live-state]")).to_have_attribute("data-live-state", "live")  # its keys work by then
     yield page
     context.close()
 
