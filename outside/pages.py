@@ -152,11 +152,10 @@ def _block(lines: list[str]) -> str:
 
 
 def _table(lines: list[str]) -> str:
-    head, *rows = [
-        re.split(r"(?<!\\)\|", line.strip().strip("|")) for line in lines if not re.fullmatch(r"[|\s:-]+", line)
-    ]
-    body = "".join(_row("td", row) for row in rows)
-    return f"<table><thead>{_row('th', head)}</thead><tbody>{body}</tbody></table>"
+    rows = [re.split(r"(?<!\\)\|", line.strip().strip("|")) for line in lines if not re.fullmatch(r"[|\s:-]+", line)]
+    head = "".join(_row("th", row) for row in rows[:1])
+    body = "".join(_row("td", row) for row in rows[1:])
+    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
 def _row(tag: str, cells: list[str]) -> str:

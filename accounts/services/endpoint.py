@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 
 from accounts.audit import audit_append
-from accounts.errors import EndpointGone, EndpointMoved
+from accounts.errors import EndpointGone, EndpointMoved, Invalid
 from accounts.models import AuditEvent, ClockTimestamp, Endpoint, Membership
 from accounts.selectors import current_data_key, plain_body, sealed_body
 from accounts.states import Actor, EndpointKind, NoticeKind
@@ -72,9 +72,9 @@ class Change:
 
 def endpoint_change(
     *, actor: Actor, endpoint: Endpoint, change: Change, seen: int | None
-) -> EndpointGone | EndpointMoved | None:
+) -> EndpointGone | EndpointMoved | Invalid | None:
     """Change an endpoint that is in use. The caller has checked everything. Returns a refusal where it was removed meanwhile, or is not
-    at the version `seen` any more, where that is given.
+    at the version `seen` any more, where that is given, or never was.
 
     The audit says what was changed, never an address or a secret.
     """
@@ -96,11 +96,15 @@ def endpoint_change(
     return None
 
 
-def _moved(held: Endpoint, seen: int) -> EndpointMoved:
+def _moved(held: Endpoint, seen: int) -> EndpointMoved | Invalid:
     """Who changed it last since that version, and everything that was changed since, as the audit names it."""
+    if not 0 < seen < held.version:
+        return Invalid(
+            {"field": "version", "reason": f"{seen} is no version of this endpoint, which is at {held.version}."}
+        )
     changes = AuditEvent.objects.filter(
         tenant_id=held.tenant_id, object_type="endpoint", object_id=str(held.id), action="endpoint.change"
-    ).order_by("-seq")[: max(held.version - seen, 1)]
+    ).order_by("-seq")[: held.version - seen]
     since = list(changes)
     what = sorted({_WORDS[name] for event in since for name in event.detail["changed"]})
     by, at = since[0].actor.partition(":")[2], f"{since[0].at:%Y-%m-%d %H:%M:%S} UTC"

@@ -239,6 +239,21 @@ def test_who_changes_an_endpoint_that_somebody_changed_meanwhile_is_told_what_mo
     assert browser(OPERATOR).post(path, {**form, "name": "second", "version": "2"}).status_code == 302
 
 
+@pytest.mark.parametrize("version", [0, 7])
+def test_a_version_that_an_endpoint_never_had_is_refused_by_its_name_on_every_door(
+    doors: Doors, hook: Receiver, version: int
+) -> None:
+    id = added(doors, hook)["id"]
+    by_api = doors.api("POST", f"/endpoints/{id}/change/", {"name": "other", "version": version})
+    assert by_api.status_code == 400 and "version" in by_api.json()["detail"]
+    form = {"how": "change", "name": "other", "hears": ["HELD"], "version": str(version)}
+    by_page = browser(OPERATOR).post(reverse("notification", args=[id]), form)
+    assert by_page.status_code == 400 and "is no version of this endpoint" in by_page.content.decode()
+    command = ("endpoints", "change", id, "--name", "other", "--as", OPERATOR, "--seen-version", str(version))
+    assert "is no version of this endpoint" in manage(*command).err
+    assert doors.api("GET", f"/endpoints/{id}/").json()["name"] != "other"
+
+
 def test_a_refused_change_keeps_what_was_typed_but_what_is_secret(doors: Doors, hook: Receiver) -> None:
     id = added(doors, hook)["id"]
     form = {"how": "change", "name": "new name", "hears": ["HELD"], "address": "https://10.0.0.1/s3cr3t-path"}

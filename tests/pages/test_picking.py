@@ -37,6 +37,7 @@ def test_one_that_can_not_be_approved_with_others_is_left_out_by_its_reason_and_
     form = part(html, 'id="approve"', 'id="reject"')
     assert all(f'name="wait" value="{wait.id}"' in form for wait in fit)
     assert f'name="wait" value="{alone[0].id}"' not in form and f'href="#wait-{alone[0].id}"' in form
+    assert f'name="beside" value="{alone[0].id}"' in form, "what comes of it is shown beside the others"
     assert "The policy wants it gone through by itself." in words(form) and "Approve these 2" in words(form)
     assert f'name="wait" value="{alone[0].id}"' in html[html.index('id="reject"') :] and "Reject all 3" in words(html)
 

@@ -48,6 +48,12 @@ def test_a_post_without_a_key_is_refused(world: OutsideWorld) -> None:
     assert (answer.status_code, world.counts()["wiki"]["total"]) == (400, 0)
 
 
+def test_a_table_without_a_row_is_a_page_as_well(world: OutsideWorld) -> None:
+    bare = {**POST, "body": "| --- |\n\n|"}
+    httpx.post(f"{world.url}/wiki/posts", json=bare, headers={"Idempotency-Key": "k"}, trust_env=False)
+    assert get(world, "/wiki/pages/arkk-arkw-overlap").status_code == 200
+
+
 @pytest.mark.parametrize("body", [b"", b"not json", b"[]", b'{"title": "x"}', b'{"title": "", "body": "x"}'])
 def test_a_post_that_is_none_is_refused(world: OutsideWorld, body: bytes) -> None:
     answer = httpx.post(f"{world.url}/wiki/posts", content=body, headers={"Idempotency-Key": "k"}, trust_env=False)
