@@ -127,6 +127,8 @@ def test_the_question_mark_lists_the_keys_that_do_something_here_and_no_others(
     assert not wrong, said(wrong)
 
 
+# Asked once the page has come to rest: that it went somewhere in itself is told a moment after, and is not the next key's doing.
+DID = "() => new Promise((told) => requestAnimationFrame(() => setTimeout(() => told(window.did.length), 0)))"
 # Where a key is pressed: on the title, or, to pick a row, on the first one that can be picked.
 FROM = (
     "document.querySelector('h1').focus()",
@@ -141,7 +143,7 @@ def pressed(page: Page, key: str) -> bool:
         return False  # it waits for a second one
     page.evaluate("window.did = []")
     page.keyboard.press(key)
-    did = bool(page.evaluate("window.did.length"))
+    did = bool(page.evaluate(DID))
     page.keyboard.press("Escape")
     return did
 
