@@ -46,11 +46,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its key in the URL, its head, and the cell of a row."""
+    """A column: its key in the URL, its head, and the cell of a row. `reads` is the relation that the cell looks into, which is joined
+    where the column is shown.
+    """
 
     key: str
     head: str
     cell: Callable[[Any], Cell]
+    reads: str = ""
 
 
 # Where a spreadsheet of another country begins a cell in the middle of one of ours: many split lines at semicolons.

@@ -32,7 +32,7 @@ def _rows(asked: Asked) -> Iterator[Any]:
     """The rows in pages of a chunk each, one more than may go out: it says that there are more."""
     cursor, left = None, EXPORT_ROWS + 1
     while left > 0:
-        shown, after = asked.pager.page(asked.rows(), limit=min(_CHUNK, left), cursor=cursor)
+        shown, after = asked.pager.page(asked.shown_rows(), limit=min(_CHUNK, left), cursor=cursor)
         asked.listing.dress(shown)
         yield from shown
         left -= len(shown)

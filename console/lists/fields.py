@@ -17,6 +17,8 @@ from accounts.states import Actor
 from runs.states import tag_fault, typed_tags
 
 TEXT_LIMIT = 200
+COUNT_LIMIT = 1000
+FEW = 200  # where no index helps to count
 _AGO = re.compile(r"(\d{1,5})\s*(min|h|d)")
 _UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _TAIL = re.compile(r"…?([0-9a-f-]{4,36})")
@@ -42,7 +44,9 @@ class BadValue(ValueError):
 
 @dataclass(frozen=True)
 class Field(ABC):
-    """One filter: its name in the URL, its label, and how it narrows the rows by the value that it has read."""
+    """One filter: its name in the URL, its label, and how it narrows the rows by the value that it has read. `counted` is how far what
+    passes it is counted: each row that does not pass is read on the way.
+    """
 
     name: str
     label: str
@@ -51,6 +55,7 @@ class Field(ABC):
 
     widget = "text"
     many = False
+    counted = COUNT_LIMIT
 
     @abstractmethod
     def read(self, given: Sequence[str], actor: Actor) -> Any:
@@ -64,6 +69,8 @@ class Field(ABC):
 @dataclass(frozen=True)
 class Words(Field):
     """Typed text on one line."""
+
+    counted = FEW
 
     def read(self, given: Sequence[str], actor: Actor) -> str:
         text = given[-1].strip()
@@ -127,6 +134,8 @@ class Moment(Field):
 @dataclass(frozen=True)
 class Amount(Field):
     """A number that is not negative."""
+
+    counted = FEW
 
     def read(self, given: Sequence[str], actor: Actor) -> Decimal:
         try:

@@ -12,11 +12,10 @@ from django.urls import reverse
 
 from accounts.states import Actor, Permission
 from console.lists.cells import Column
-from console.lists.fields import BadValue, Field
+from console.lists.fields import COUNT_LIMIT, BadValue, Field
 from console.lists.keyset import Order, Pager
 
 PAGE_ROWS = 50
-COUNT_LIMIT = 1000
 # What a URL says beside the filters.
 _OWN = {"sort", "after", "columns", "format", "view", "selected"}
 
@@ -160,6 +159,13 @@ class Asked:
                 rows = one.narrow(rows, self.values[one.name])
         return rows
 
+    def shown_rows(self) -> QuerySet[Any]:
+        """The same, joined with what the cells of the columns look into."""
+        rows = self.rows()
+        for column in self.columns:
+            rows = rows.select_related(column.reads) if column.reads else rows
+        return rows
+
     @property
     def pager(self) -> Pager:
         """Its pages: a cursor holds for these filters in this order."""
@@ -171,13 +177,15 @@ class Asked:
         """The rows of the page that is asked for, dressed, and the cursor of the next one. Raises BadCursor."""
         if self.errors:
             return [], None
-        shown, after = self.pager.page(self.rows(), limit=limit, cursor=self.query.get("after") or None)
+        shown, after = self.pager.page(self.shown_rows(), limit=limit, cursor=self.query.get("after") or None)
         self.listing.dress(shown)
         return shown, after
 
-    def count(self, limit: int = COUNT_LIMIT) -> int:
-        """How many rows there are, counted up to one more than the limit."""
-        return self.rows().order_by()[: limit + 1].count()
+    @property
+    def said_count(self) -> str:
+        """How many rows there are, counted as far as each filter lets it."""
+        limit = min((one.counted for one in self.listing.fields if one.name in self.given), default=COUNT_LIMIT)
+        return said_count(self.rows().order_by()[: limit + 1].count(), limit)
 
     def shown_fields(self) -> list[FieldShown]:
         """The form of the filters."""

@@ -61,7 +61,7 @@ def runs_named(rows: QuerySet[Run], text: str) -> QuerySet[Run]:
 
 
 def _rows(actor: Actor) -> QuerySet[Run]:
-    return runs_visible(actor).select_related("agent_version__agent", "head", "thread", "allowance")
+    return runs_visible(actor).defer("agent_version__manifest", "agent_version__tool_texts")
 
 
 def _status(run: Run) -> Cell:
@@ -106,19 +106,20 @@ COLUMNS = (
     Column("title", "Run", lambda run: Cell("link", run.title, url=f"/runs/{run.id}/")),
     Column("id", "Id", lambda run: Cell("id", run.id)),
     Column("status", "Status", _status),
-    Column("phase", "Phase", lambda run: Cell("phase", run.head.phase, note=f"revision {run.head.revision}")),
+    Column("phase", "Phase", lambda run: Cell("phase", run.head.phase, note=f"revision {run.head.revision}"), "head"),
     Column(
         "agent",
         "Agent",
         lambda run: Cell("text", run.agent_version.agent.key, note=f"version {run.agent_version.version}"),
+        "agent_version__agent",
     ),
     Column("tags", "Tags", _tags),
-    Column("thread", "Thread", lambda run: Cell("thread", run.thread.key)),
+    Column("thread", "Thread", lambda run: Cell("thread", run.thread.key), "thread"),
     Column("created_at", "Started", lambda run: Cell("when", run.created_at)),
     Column("created_by", "By", lambda run: Cell("person", run.created_by)),
     Column("ended_at", "Ended", lambda run: Cell("when", run.ended_at)),
     Column("end_reason", "How it ended", lambda run: Cell("text", run.end_reason)),
-    Column("spent", "Spent", _money),
+    Column("spent", "Spent", _money, "allowance"),
     Column("takeovers", "Takeovers", lambda run: Cell("number", run.takeovers)),
 )
 

@@ -7,7 +7,8 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from accounts.states import Actor, Permission
-from console.lists.listing import COUNT_LIMIT, Asked, said_count
+from console.lists.fields import COUNT_LIMIT
+from console.lists.listing import Asked, said_count
 from console.lists.runs import RUNS
 from console.pages import signs
 from console.pages.lists.page import list_response

@@ -101,7 +101,7 @@ def odd_characters(text: str) -> list[Odd]:
     if text.isascii() and text.isprintable():  # most texts, and none of them has one
         return []
     found = [Odd(m.start(), m[0], m.lastgroup or "") for m in _ODD.finditer(text)]
-    for word in _WORD.finditer(text):
+    for word in _WORD.finditer(text) if _FOREIGN_LETTER.search(text) else ():
         if _LATIN_LETTER.search(word[0]):
             foreign = _FOREIGN_LETTER.finditer(text, word.start(), word.end())
             found += [Odd(m.start(), m[0], "lookalike") for m in foreign]

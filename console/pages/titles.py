@@ -44,4 +44,5 @@ def _shortened(text: str) -> str:
 def publications_of(calls: Iterable[UUID]) -> Mapping[UUID, Publication]:
     """The publications that calls make, by call, in one query. The caller has taken the calls from an access selector."""
     made = Publication.objects.select_related("report_version").filter(tool_call__in=list(calls))
+    made = made.only("channel", "tool_call", "report_version__version_no")
     return {publication.tool_call_id: publication for publication in made if publication.tool_call_id}

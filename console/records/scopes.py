@@ -12,7 +12,7 @@ from accounts.statements import count_together, planned_anew
 from accounts.states import Actor, Permission
 from approvals.models import Wait
 from approvals.states import WaitStatus
-from console.lists.listing import COUNT_LIMIT
+from console.lists.fields import COUNT_LIMIT
 from receipts.models import ToolCall
 from receipts.selectors import count_calls, on_the_wire
 from receipts.states import UNSENT_CALL, CallStatus

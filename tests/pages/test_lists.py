@@ -16,7 +16,9 @@ from accounts.models import AuditEvent
 from accounts.states import Actor, Role
 from console.lists import export
 from console.lists.cells import formula_safe
+from console.lists.fields import Words
 from console.lists.listing import Asked, said_count
+from console.lists.runs import RUNS
 from tests.pages import story
 from tests.pages.conftest import Member, member
 from tests.pages.driven import words
@@ -244,3 +246,25 @@ def test_an_empty_list_says_what_to_do_first(mo: Member, path: str) -> None:
 
 def test_counts_are_bounded_in_words() -> None:
     assert [said_count(number) for number in (0, 1000, 1001)] == ["0", "1,000", "1,000+"]
+
+
+@pytest.mark.parametrize(("filter", "said"), [("q=Pair", "2+"), ("agent=fund_comparison", "4")])
+def test_a_typed_text_is_counted_less_far_than_what_an_index_finds(
+    mo: Member, monkeypatch: pytest.MonkeyPatch, filter: str, said: str
+) -> None:
+    monkeypatch.setattr(Asked.page, "__defaults__", (3,))
+    monkeypatch.setattr(Words, "counted", 2)
+    some(mo, 4)
+    assert f"{said} pass the filter" in words(mo.get(f"/runs/?{filter}"))
+
+
+def test_a_list_of_runs_joins_only_what_its_columns_look_into(
+    mo: Member, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    some(mo, 4)
+    every = "&".join(f"columns={column.key}" for column in RUNS.columns)
+    with django_assert_max_num_queries(QUERIES) as asked:
+        mo.get("/runs/?columns=title&columns=status")
+    assert not any("checkpoints_head" in one["sql"] for one in asked.captured_queries)
+    with django_assert_max_num_queries(QUERIES):
+        mo.get(f"/runs/?{every}")

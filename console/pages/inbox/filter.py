@@ -1,6 +1,7 @@
 """What of the inbox is shown: kept in its URL, and carried by the links to an item, so that one comes back to it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, QueryDict
@@ -26,7 +27,7 @@ class Filter:
     kind: str = ""
     whose: Whose = Whose.ALL
 
-    @property
+    @cached_property
     def query(self) -> str:
         """As the inbox itself takes it, empty for everything."""
         kept = {"kind": self.kind, "whose": "" if self.whose == Whose.ALL else str(self.whose)}
@@ -36,12 +37,12 @@ class Filter:
     def url(self) -> str:
         return reverse("inbox") + (f"?{self.query}" if self.query else "")
 
-    @property
+    @cached_property
     def item_prefix(self) -> str:
         """What the key of an item is added to, to look at it beside the list."""
         return f"{reverse('inbox')}?{f'{self.query}&' if self.query else ''}item="
 
-    @property
+    @cached_property
     def carried(self) -> str:
         """What a link to an item carries, so that its page leads back here."""
         return f"?{urlencode({'inbox': self.query})}" if self.query else ""

@@ -9,12 +9,11 @@ from django.db import connection
 from django.db.models import Count, Exists, F, OuterRef, QuerySet, Subquery
 from django.utils import timezone
 
-from accounts.statements import together
 from accounts.states import Actor, Permission
 from approvals.models import Assignment, Vote, Wait
 from approvals.selectors import waits_visible, waits_whose
 from approvals.states import Risk, WaitKind, WaitStatus, Whose
-from console.lists.listing import COUNT_LIMIT
+from console.lists.fields import COUNT_LIMIT
 from console.pages import signs, words
 from console.pages.titles import call_title, publications_of, question_titles
 from receipts.models import Attempt, Contradiction, Reconciliation, ToolCall
@@ -25,9 +24,16 @@ from runs.selectors import runs_visible
 from runs.states import HoldReason, RunStatus
 from runtime.masking import Masks
 
-KIND_LIMIT = 40  # shown of each kind, and of waits twice: those of high risk by themselves; the counts stay true
-ONE_KIND_LIMIT = 100  # where only one kind is asked for
+KIND_LIMIT = 40  # shown of each kind, and of waits of high risk beside the others; the counts stay true
+ONE_KIND_LIMIT = 100  # where only one kind is asked for, so that a hundred waits can be gone through at once
 SOON = timedelta(minutes=30)
+
+# What a row says of its run and its wait; nothing else of them is read.
+_RUN = ("run__title", "run__status")
+_WAIT = (
+    *("kind", "checkpoint_revision", "quorum", "required_role", "risk", "batchable", "opened_at", "deadline"),
+    *("run__title", "tool_call__step_name", "tool_call__effect_class"),
+)
 
 # Every page asks this for the mark beside the door, so each kind is counted up to one more than the limit.
 _COUNTS = """
@@ -138,7 +144,7 @@ def unknown_calls(actor: Actor) -> QuerySet[ToolCall]:
     said = Reconciliation.objects.filter(tool_call=OuterRef("pk"), seen_attempts=OuterRef("attempts"))
     final, gone_on = said.exclude(verdict=Verdict.PROCEED_UNKNOWN), said.order_by("-at", "-id")
     calls = calls_visible(actor).filter(~Exists(final), unknown=True).exclude(effect_class="READ_ONLY")
-    listed = calls.select_related("run").defer("args")
+    listed = calls.select_related("run").only("step_name", "effect_class", "attempts", "created_at", *_RUN)
     listed = listed.annotate(
         sent_at=Subquery(last),
         gone_on_by=Subquery(gone_on.values("actor")[:1]),
@@ -156,7 +162,9 @@ def gone_on_without(call: ToolCall) -> QuerySet[Reconciliation]:
 def open_flags(actor: Actor) -> QuerySet[Contradiction]:
     """Evidence against what was accepted that nobody has closed, the oldest first."""
     flags = contradictions_visible(actor).filter(closed_at=None).select_related("tool_call__run")
-    return flags.defer("tool_call__args").order_by("raised_at", "id")
+    call = ("status", "step_name", "effect_class", *_RUN)
+    said = flags.only("accepted", "source", "says", "raised_at", *(f"tool_call__{name}" for name in call))
+    return said.order_by("raised_at", "id")
 
 
 def _asked_about(actor: Actor, whose: Whose, kind: WaitKind | None) -> QuerySet[Wait]:
@@ -173,27 +181,25 @@ def _told(waits: QuerySet[Wait]) -> QuerySet[Wait]:
         "approvals_given": Subquery(votes.values("wait").annotate(n=Count("pk")).values("n")),
         "looked_at_by": Subquery(looking.values("person")[:1]),
     }
-    rows = waits.select_related("run", "tool_call").defer("tool_call__args")
+    rows = waits.select_related("run", "tool_call").only(*_WAIT)
     return rows.annotate(**said).order_by("deadline", "id")
 
 
 def _first_waits(actor: Actor, whose: Whose, kind: WaitKind | None, most: int) -> list[Wait]:
-    """The open waits that are shown: those of high risk first, so that no flood of others hides one. Which ones they are is found
-    by an index, before anything else of them is read.
+    """The open waits that are shown: those of high risk first, so that no flood of others hides one, and at most `most` others. Which
+    ones they are is found by an index, before anything else of them is read.
     """
     first = _asked_about(actor, whose, kind).order_by("deadline", "id").values("id")
-    grave, rest = together(
-        _told(Wait.objects.filter(id__in=first.filter(risk=Risk.HIGH)[:most])),
-        _told(Wait.objects.filter(id__in=first.exclude(risk=Risk.HIGH)[:most])),
-    )
-    return [*grave, *rest]
+    grave, rest = first.filter(risk=Risk.HIGH)[:KIND_LIMIT], first.exclude(risk=Risk.HIGH)[:most]
+    return list(_told(Wait.objects.filter(id__in=grave.union(rest, all=True))))
 
 
 def held_runs(actor: Actor) -> QuerySet[Run]:
     """Held runs but those whose unknown call is in the inbox itself, the longest held first."""
     since = RunTransition.objects.filter(run=OuterRef("pk"), to_status="HELD").order_by("-id").values("at")[:1]
     runs = runs_visible(actor).filter(status=RunStatus.HELD).exclude(hold_reason=HoldReason.UNCERTAIN_CALL)
-    return runs.annotate(held_at=Subquery(since)).order_by("held_at", "id")
+    listed = runs.only("title", "hold_reason", "hold_detail", "created_at").annotate(held_at=Subquery(since))
+    return listed.order_by("held_at", "id")
 
 
 def inbox_groups(actor: Actor, now: datetime, kind: str, whose: Whose, masks: Masks) -> list[Group]:
@@ -218,8 +224,8 @@ def inbox_groups(actor: Actor, now: datetime, kind: str, whose: Whose, masks: Ma
     waits.sort(key=lambda item: (item.deadline or now, -item.weight))
     grave = [item for item in waits if item.risk == Risk.HIGH]
     rest = [item for item in waits if item.risk != Risk.HIGH]
-    soon = [item for item in rest if item.deadline and item.deadline <= now + SOON]
-    later = [item for item in rest if item not in soon]
+    soon = [item for item in rest if _is_due_soon(item, now)]
+    later = [item for item in rest if not _is_due_soon(item, now)]
     later.sort(
         key=lambda item: (item.risk == Risk.LOW, -item.weight)
     )  # so that no flood of trivial ones hides a grave one
@@ -233,6 +239,10 @@ def inbox_groups(actor: Actor, now: datetime, kind: str, whose: Whose, masks: Ma
         Group("Gone on without knowing", "a person said so; nothing waits, and none is counted", gone_on),
     ]
     return _with_siblings([group for group in groups if group.items])
+
+
+def _is_due_soon(item: Item, now: datetime) -> bool:
+    return item.deadline is not None and item.deadline <= now + SOON
 
 
 def _with_siblings(groups: list[Group]) -> list[Group]:

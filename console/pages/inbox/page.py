@@ -14,7 +14,8 @@ from accounts.statements import together
 from accounts.states import Actor, Permission
 from approvals.selectors import access_wait
 from approvals.states import WaitKind, Whose, can_decide
-from console.lists.listing import COUNT_LIMIT, said_count
+from console.lists.fields import COUNT_LIMIT
+from console.lists.listing import said_count
 from console.pages.arguments import ArgumentRow
 from console.pages.inbox.filter import KINDS, WHOSE, Filter, filter_of
 from console.pages.inbox.items import Counts, Item, gone_on_without, inbox_counts, inbox_groups

@@ -71,7 +71,7 @@ def list_context(request: HttpRequest, asked: Asked) -> dict[str, Any]:
         "rows": [(row, listing.mark(row), [(column, column.cell(row)) for column in asked.columns]) for row in rows],
         "panel": f"{listing.row}-list",
         "self_url": request.get_full_path(),
-        "count": said_count(asked.count()) if after or not first else said_count(len(rows)),
+        "count": asked.said_count if after or not first else said_count(len(rows)),
         "notes": [*asked.strange, *notes],
         "filtered": bool(asked.given),
         "sorted_by": asked.sort.name,
