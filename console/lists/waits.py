@@ -11,6 +11,7 @@ from console.lists.cells import Cell, Column
 from console.lists.fields import Choice, Identifier, Moment, Words, by, picks
 from console.lists.keyset import Order
 from console.lists.listing import Empty, Listing, Sort
+from console.pages.words import SAID
 from receipts.models import ToolCall
 
 
@@ -31,7 +32,7 @@ def _dress(waits: Sequence[Wait]) -> None:
 
 def _decision(wait: Wait) -> Cell:
     decision = getattr(wait, "decision", None)
-    return Cell("person", decision.actor if decision else None, note=decision.verdict.lower() if decision else "")
+    return Cell("person", decision.actor if decision else None, note=SAID[decision.verdict] if decision else "")
 
 
 def _reason(wait: Wait) -> Cell:

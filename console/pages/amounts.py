@@ -45,7 +45,7 @@ def budget_lines(budgets: Sequence[Budget]) -> list[BudgetLine]:
     return [
         BudgetLine(
             name=NAMES[BudgetUnit(budget.unit)],
-            cap=amount(budget.unit, budget.cap),
+            cap="none" if budget.cap is None else amount(budget.unit, budget.cap),
             reserved=amount(budget.unit, budget.reserved),
             held=amount(budget.unit, budget.held_unknown),
             spent=amount(budget.unit, budget.spent),

@@ -14,6 +14,7 @@ from checkpoints.selectors import access_checkpoint, current_intent
 from console.pages.acts import Act, act_page, off_reason, waits_to_supersede
 from console.pages.room import page, respond
 from console.pages.run.say import RECOVERY
+from receipts.models import ToolCall
 from receipts.selectors import access_call
 from receipts.states import CallStatus, EffectClass
 from runs.models import Run
@@ -41,7 +42,7 @@ def continue_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseB
     followers, heads = together(Run.objects.filter(continued_from=run).order_by("id")[:1], Head.objects.filter(run=run))
     continued = followers[0].id if followers else None
     found = fork_preview(actor=actor, run_id=id, revision=heads[0].revision)
-    why = f"Run {continued} continues it already." if continued else f"The run is {run.status}."
+    why = f"Run {continued} continues it already." if continued else _not_continued(run)
     act = Act(
         title="Continue as a new run",
         template="pages/acts/continue.html",
@@ -53,6 +54,12 @@ def continue_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseB
     return act_page(
         request, actor, run, act, lambda reason: run_continue(actor=actor, run_id=id, wanted=_wanted(request, reason))
     )
+
+
+def _not_continued(run: Run) -> str:
+    if run.ended_at is None:
+        return f"The run is {run.status}. Only what has ended is continued."
+    return f"The run is {run.status}: it left nothing to continue. To go on from an earlier revision, fork it."
 
 
 @page
@@ -98,6 +105,12 @@ def _wanted(request: HttpRequest, reason: str) -> SuccessorRequest:
     return SuccessorRequest(reason=reason, goal=_goal(request), key=request.POST.get("key") or str(uuid4()))
 
 
+def _not_twice(call: ToolCall) -> str:
+    if call.effect_class == EffectClass.READ_ONLY:
+        return "The call only reads. It left no mark outside, so there is nothing to have a second time."
+    return f"The call is {call.status}. Only an effect that has happened can be had a second time."
+
+
 @page
 def repeat_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     """GET and POST /calls/<id>/repeat/: ask for a second effect of a call that has happened."""
@@ -112,7 +125,7 @@ def repeat_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBas
             actor.may(Permission.REVISE),
             Permission.REVISE,
             happened,
-            f"The call is {call.status}. Only an effect that has happened can be had a second time.",
+            _not_twice(call),
         ),
         facts={"call": call},
     )

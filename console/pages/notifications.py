@@ -1,6 +1,6 @@
 """GET and POST /settings/notifications/: where one hears of things outside the pages, what was told, and one endpoint."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -77,7 +77,7 @@ def notifications(request: HttpRequest, actor: Actor) -> HttpResponseBase:
         refused = outcome
     told = notices_visible(actor)
     context = {
-        "endpoints": endpoints_visible(actor).order_by("-created_at", "-id"),
+        "endpoints": [(one, hears_said(one.hears)) for one in endpoints_visible(actor).order_by("-created_at", "-id")],
         "told": _told(told.order_by("-created_at", "-id")[:TOLD_ROWS]),
         "waiting": False,
         "kinds": [(kind, words, asked.get("kind", EndpointKind.WEBHOOK) == kind) for kind, words in KINDS.items()],
@@ -102,6 +102,12 @@ def _told(rows: Any) -> list[Told]:
 
 def _hears(chosen: Any) -> list[tuple[NoticeKind, str, bool]]:
     return [(kind, words, kind in chosen) for kind, words in HEARS.items()]
+
+
+def hears_said(kinds: Iterable[str]) -> str:
+    """What an endpoint hears of, in the words that a person picked it by."""
+    heard = set(kinds)
+    return "everything" if heard >= set(HEARS) else ", ".join(words for kind, words in HEARS.items() if kind in heard)
 
 
 def _wanted(request: HttpRequest) -> EndpointRequest:
@@ -196,7 +202,7 @@ def _context(actor: Actor, endpoint: Endpoint, typed: QueryDict, refused: object
         "is_mail": endpoint.kind == EndpointKind.MAIL,
         "is_webhook": endpoint.kind == EndpointKind.WEBHOOK,
         "moved": isinstance(refused, EndpointMoved),
-        "hears_now": ", ".join(words for kind, words in HEARS.items() if kind in endpoint.hears),
+        "hears_now": hears_said(endpoint.hears),
         "off": _off(actor, endpoint),
         "refused": refused,
     }

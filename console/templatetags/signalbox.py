@@ -301,6 +301,12 @@ def grouped(count: int) -> str:
 
 
 @register.filter
+def more_or_less(difference: int) -> str:
+    """By how much something grew or shrank, with its sign: `+1,024`, `−7`."""
+    return f"{difference:+,}".replace("-", "−")
+
+
+@register.filter
 def size(count: int) -> str:
     """The size of something stored: `1,729 bytes`."""
     return amounts.size(count)

@@ -102,7 +102,8 @@ def body(results: Sequence[PriorResult], summary: str, *, cite: Cite, reference:
 def _overlap(shared: PriorResult, cite: Cite) -> Iterator[str]:
     value = shared.value
     weight, count = cite(value["overlap"] + " %", shared), cite(value["shared_count"], shared)
-    yield f"**Weight overlap: {weight}** over {count} shared tickers."
+    tickers = "ticker" if str(value["shared_count"]) == "1" else "tickers"
+    yield f"**Weight overlap: {weight}** over {count} shared {tickers}."
     yield ""
     for warning in value.get("warnings", ()):  # results of an earlier version have none
         yield f"**Check this first:** {cite(warning, shared)}"

@@ -176,5 +176,5 @@ def test_the_page_says_what_changed_the_size(ann: Member) -> None:
     said = words(ann.get(url(run, here)))
     sizes = dict(Checkpoint.objects.filter(run_id=run.id).values_list("revision", "body_bytes"))
     grown = sizes[here] - sizes[here - 1]
-    assert f"{grown:+,} on {here - 1}" in said
+    assert f"{grown:+,} on {here - 1}".replace("-", "−") in said
     assert "What changed its size" in said

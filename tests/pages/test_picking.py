@@ -42,6 +42,14 @@ def test_one_that_can_not_be_approved_with_others_is_left_out_by_its_reason_and_
     assert f'name="wait" value="{alone[0].id}"' in html[html.index('id="reject"') :] and "Reject all 3" in words(html)
 
 
+def test_where_none_can_be_approved_with_others_no_reason_is_asked_for(ann: Member) -> None:
+    _, alone = several(0, 2)
+    html = ann.get("/inbox/batch/?" + "&".join(f"wait={wait.id}" for wait in alone))
+    form = part(html, 'id="approve"', 'id="reject"')
+    assert "Each of them has to be gone through by itself." in words(form) and "<textarea" not in form
+    assert "<textarea" in html[html.index('id="reject"') :]
+
+
 def test_after_deciding_the_page_says_what_came_of_it_and_offers_to_decide_nothing_twice(ann: Member) -> None:
     fit, alone = several(2, 1)
     sent = batch_form(fit, "APPROVE", "All were scanned tonight.") | {"beside": [str(alone[0].id)]}

@@ -45,7 +45,7 @@ def test_a_question_is_listed_and_shown_as_the_models_words_with_its_form(ann: M
     assert "Text from the model. Nobody has checked it." in shown
     assert "The goal Compare the holdings of the two funds" in shown
     assert "They are" in shown and "How sure you are, in percent (may be left open)" in shown
-    assert "a whole number, at least 0, at most 100" in shown
+    assert "and not published. A whole number, at least 0, at most 100." in shown
     assert 'type="radio" name="f-meaning" value="some of both"' in page
     assert "Approve this call" not in shown
 

@@ -30,6 +30,7 @@ class Chart:
     note: str
     unit: str
     columns: list[Column]
+    most: float
 
     @property
     def newest_first(self) -> list[Column]:
@@ -50,7 +51,7 @@ def charts(day: Day) -> list[Chart]:
 
 
 def _whole(value: float) -> str:
-    return f"{value:,.0f}".replace(",", "\u202f")
+    return f"{value:,.0f}"
 
 
 def _length(value: float) -> str:
@@ -69,7 +70,7 @@ def _chart(
         _column(i, hour, value, most, words(value)) for i, (hour, value) in enumerate(zip(hours, values, strict=True))
     ]
     figure = words(sum(values)) if total else columns[-1].words
-    return Chart(title, figure, f"most {words(most)}", "in 24 h" if total else "now", columns)
+    return Chart(title, figure, f"most {words(most)}", "in 24 h" if total else "now", columns, most)
 
 
 def _column(index: int, hour: datetime, value: float, most: float, words: str) -> Column:

@@ -11,7 +11,7 @@ OUTCOME = {
     PolicyOutcome.DENY: "is denied",
     PolicyOutcome.REQUIRE_APPROVAL: "asks people",
 }
-LAMP = {PolicyOutcome.ALLOW: "done", PolicyOutcome.DENY: "stop", PolicyOutcome.REQUIRE_APPROVAL: "caution"}
+LAMP = {PolicyOutcome.ALLOW: "neutral", PolicyOutcome.DENY: "stop", PolicyOutcome.REQUIRE_APPROVAL: "caution"}
 TWO_FOR_VERDICT = "two say the same of an unknown outcome"
 ICON = {PolicyOutcome.ALLOW: "done", PolicyOutcome.DENY: "stop", PolicyOutcome.REQUIRE_APPROVAL: "person"}
 

@@ -24,6 +24,36 @@ A4 = 794  # px
 # On how many edges the facts of a page begin. On a phone they stand below each other.
 EDGES = '() => new Set([...document.querySelectorAll(".facts > div")].map((one) => Math.round(one.getBoundingClientRect().left))).size'
 
+# Each rule of drawing with what breaks it, at one width.
+BROKEN = {
+    "a label reaches into the next line": (
+        390,
+        """() => [...document.querySelectorAll(".table--stack td[data-l]")]
+            .filter((one) => one.checkVisibility() && one.scrollHeight > one.clientHeight + 1).map((one) => one.dataset.l)""",
+    ),
+    "a line begins with the dot that parts things on one line": (
+        390,
+        """() => [...document.querySelectorAll(".table .second, .table .why")].filter((one) => one.checkVisibility()
+            && getComputedStyle(one, "::before").content.includes("·") && one.previousElementSibling
+            && one.getClientRects()[0].left < one.parentElement.getBoundingClientRect().left + 1
+            && [one.previousElementSibling, one.previousElementSibling.firstElementChild]
+                .some((near) => near && !getComputedStyle(near).display.startsWith("inline")))
+            .map((one) => one.textContent)""",
+    ),
+    "what stands under a heading begins lower than its place": (
+        1440,
+        """() => [...document.querySelectorAll("form.stack, form.stop-form, .sect__body")].filter((form) => {
+            const first = [...form.children].find((one) => one.checkVisibility());
+            return first && first.getBoundingClientRect().top > form.getBoundingClientRect().top + 1;
+        }).map((form) => form.textContent.trim().slice(0, 40))""",
+    ),
+    "a sign without the colours of a state": (
+        1440,
+        """() => [...document.querySelectorAll("main .chip")]
+            .filter((one) => !getComputedStyle(one).getPropertyValue("--word")).map((one) => one.textContent)""",
+    ),
+}
+
 
 # Off by itself in axe. What a bar at the foot covers is not small, so the window is as tall as the page.
 TARGETS = {"runOnly": ["target-size"], "rules": {"target-size": {"enabled": True}}}
@@ -39,6 +69,7 @@ class Found:
     too_wide: dict[str, list[str]] = field(default_factory=dict)
     off_paper: dict[str, str] = field(default_factory=dict)
     ragged: dict[str, int] = field(default_factory=dict)
+    ill_drawn: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
 
 ONE_OF_EACH, EVERY = "a page of each route", "every page"
@@ -63,6 +94,8 @@ def walk(request: pytest.FixtureRequest, furnished: Furnished, site: str, signed
             found.off_paper[place.name] = lost
         if (edges := facts_edges(page)) > 2:
             found.ragged[place.name] = edges
+        if broken := rules_broken(page):
+            found.ill_drawn[place.name] = broken
     return found
 
 
@@ -112,6 +145,21 @@ def facts_edges(page: Page) -> int:
     edges: int = page.evaluate(EDGES)
     page.set_viewport_size({"width": 1440, "height": 900})
     return edges
+
+
+def rules_broken(page: Page) -> dict[str, list[str]]:
+    """What breaks which rule of drawing."""
+    broken = {}
+    for rule, (width, ask) in BROKEN.items():
+        page.set_viewport_size({"width": width, "height": 900})
+        if found := page.evaluate(ask):
+            broken[rule] = found
+    page.set_viewport_size({"width": 1440, "height": 900})
+    return broken
+
+
+def test_labels_lines_forms_and_signs_stand_where_they_belong(walk: Found) -> None:
+    assert walk.ill_drawn == {}
 
 
 def test_what_a_page_lists_is_on_paper_too(walk: Found) -> None:

@@ -1,0 +1,67 @@
+"""What a page says in the place of a code, a number or a control that is of no use there."""
+
+from datetime import timedelta
+from ipaddress import ip_network
+
+from django.test import override_settings
+from django.utils import timezone
+
+from checkpoints.models import Head
+from receipts.models import Report, ToolCall
+from runtime.services import EndpointAdded, EndpointRequest, endpoint_add
+from tests.pages import story
+from tests.pages.conftest import Member
+from tests.pages.driven import person, told, words
+from tests.pages.rows import Story
+
+
+def test_an_endpoint_hears_what_was_ticked_in_the_words_it_was_ticked_by(ann: Member) -> None:
+    with override_settings(NOTICE_NETWORKS=[ip_network("127.0.0.0/8")]):
+        for name, hears in {"all": None, "few": frozenset({"HELD", "OPENED"})}.items():
+            wanted = EndpointRequest("WEBHOOK", name, "http://127.0.0.1:9/", whole_tenant=True)
+            wanted = wanted if hears is None else EndpointRequest(**{**vars(wanted), "hears": hears})
+            assert isinstance(endpoint_add(actor=person("ann.moreau"), wanted=wanted), EndpointAdded)
+    said = words(ann.get("/settings/notifications/"))
+    assert "a call waits for a decision, a run is held Change, test…" in said
+    assert "everybody everything Change, test…" in said
+
+
+def test_why_a_second_effect_is_off_says_whether_there_was_a_first(ann: Member) -> None:
+    call = ToolCall.objects.filter(run_id=told("published").id, effect_class="READ_ONLY")[0]
+    assert "It left no mark outside" in words(ann.get(f"/calls/{call.id}/repeat/"))
+
+
+def test_a_run_that_completed_is_not_continued_and_says_what_can_be_done(ann: Member) -> None:
+    said = words(ann.get(f"/runs/{told('published').id}/continue/"))
+    assert "it left nothing to continue. To go on from an earlier revision, fork it." in said
+
+
+def test_one_shared_ticker_is_one(ann: Member) -> None:
+    run = told("published")
+    revision = Head.objects.get(run_id=run.id).revision
+    report = Report.objects.get(versions__run_id=run.id, versions__version_no=1)
+    assert "over 1 shared ticker." in words(ann.get(f"/reports/{report.id}/"))
+    assert "−9 on" in words(ann.get(f"/runs/{run.id}/checkpoints/{revision}/")), "a minus, and no hyphen"
+
+
+def test_who_decided_a_wait_is_listed_with_what_they_did(ann: Member) -> None:
+    told("published")
+    assert "ann.moreau approved" in words(ann.get("/waits/"))
+
+
+def test_a_held_run_is_stopped_where_any_other_is(mo: Member) -> None:
+    run = story.held(mo.tenant, timezone.now() - timedelta(hours=1), "RESUME_REFUSED", "Claims").run
+    preview = mo.get(f"/inbox/?item=run-{run.id}", panel="inbox-item")
+    assert 'class="crumbs__act"><a href="/runs/' in preview and preview.count("/stop/") == 1
+
+
+def test_an_overview_without_waits_counts_what_does_not_move_by_itself(mo: Member) -> None:
+    Story(mo.tenant, timezone.now() - timedelta(minutes=3), "Not taken").save(0, "READY_TO_DECIDE", 0, "INIT")
+    assert "Nothing needs a person. 1 thing does not move." in words(mo.get("/"))
+
+
+def test_hours_without_anything_draw_no_chart(mo: Member) -> None:
+    html = mo.get("/")
+    assert html.count("Nothing in these hours.") == 4 and "by the hour; the table below" not in html
+    story.completed(mo.tenant, timezone.now() - timedelta(minutes=30))
+    assert "Runs ended by the hour; the table below" in mo.get("/")
