@@ -102,7 +102,7 @@ def places_of(run: Run, size: int, start: Instant = NEWEST, more: int = 0) -> Pl
         lasting,
         CARRIED,
         COLUMNS,
-        COLUMNS,
+        COLUMNS - 1,
     ]
     found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     with connection.cursor() as cursor:
@@ -189,10 +189,12 @@ reaching AS (
             AND (p.ended IS NULL OR p.ended >= f.moment)
         ORDER BY 1 DESC, 3 DESC LIMIT %s) r),
 span AS (SELECT min(moment) AS lo, max(moment) AS hi FROM placed),
+bounds AS MATERIALIZED (
+    SELECT array_agg(lo + (hi - lo) * n / %s ORDER BY n) AS inner_ones, bool_and(lo = hi) AS is_one
+    FROM span, generate_series(1, %s) n),
 counted AS (
-    SELECT CASE WHEN lo = hi THEN 1 ELSE least(%s, 1 + floor(%s * date_part('epoch', moment - lo)
-           / date_part('epoch', hi - lo))::int) END AS number, count(*) AS events
-    FROM placed, span GROUP BY number)
+    SELECT CASE WHEN is_one THEN 1 ELSE 1 + width_bucket(moment, inner_ones) END AS number, count(*) AS events
+    FROM placed, bounds GROUP BY number)
 SELECT 'newest', moment, rank, name, place FROM newest
 UNION ALL SELECT 'reaching', moment, rank, name, 0 FROM reaching
 UNION ALL SELECT 'later', moment, rank, name, 0 FROM edge e
