@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
 from django.core.management.base import BaseCommand
-from django.db import OperationalError
+from django.db import InterfaceError, InternalError, OperationalError
 from django.db.models import Model, QuerySet
 from rest_framework.utils.encoders import JSONEncoder
 
+from accounts.api import silence_of, store_is_silent
 from accounts.codec import BodyChanged
 from accounts.errors import NotFound, Refused, TenantUnchosen
 from accounts.models import Membership
@@ -45,9 +46,30 @@ class Answered(Exception):
 
 
 class DatabaseSilent(Refused):
-    """Nothing is known. The database does not answer: {reason}."""
+    """Nothing is known to be done. The database does not answer: {reason}."""
 
     code = "DATABASE_SILENT"
+
+
+class DatabaseFull(DatabaseSilent):
+    """Nothing is known to be done. The database has no room left on its disk: {reason}."""
+
+    code = "DATABASE_FULL"
+
+
+class DatabaseCrowded(DatabaseSilent):
+    """Nothing is known to be done. The database takes no more sessions: {reason}."""
+
+    code = "DATABASE_CROWDED"
+
+
+class DatabaseBusy(DatabaseSilent):
+    """Nothing is known to be done. Somebody else keeps what this needs: {reason}."""
+
+    code = "DATABASE_BUSY"
+
+
+SILENT = {one.code: one for one in (DatabaseSilent, DatabaseFull, DatabaseCrowded, DatabaseBusy)}
 
 
 class StoredChanged(Refused):
@@ -176,8 +198,10 @@ class Noun(BaseCommand):
             answer = ended.refused
         except NotFound:
             answer = NotHere({"what": self._named(options), "person": asked.actor.name})
-        except OperationalError as error:
-            answer = DatabaseSilent({"reason": " ".join(str(error).split())})
+        except (InterfaceError, InternalError, OperationalError) as error:
+            if not store_is_silent(error):
+                raise
+            answer = SILENT[silence_of(error).code]({"reason": " ".join(str(error).split()).removesuffix(".")})
         except BodyChanged:
             answer = StoredChanged()
         if isinstance(answer, Refused):

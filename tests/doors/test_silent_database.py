@@ -1,8 +1,11 @@
 """A database that stands still: each request is answered in time that it does not answer, and all goes on once it is back."""
 
+import json
 import os
 import signal
+from argparse import ArgumentParser
 from collections.abc import Iterator
+from typing import NoReturn
 
 import httpx
 import psycopg
@@ -13,6 +16,7 @@ from django.test import RequestFactory
 from pytest_django import DjangoDbBlocker
 
 from accounts.api import problem_response
+from console.management.noun import Asked, Noun
 from console.outage import AnswerOutages
 from tests.engine.engine import sql
 from tests.services import Services, cloned_database
@@ -81,12 +85,23 @@ def test_who_waits_for_a_table_that_somebody_keeps_hears_of_it_in_time(hasty: St
         ("57P01", "DATABASE_SILENT", "The database does not answer"),
     ],
 )
-def test_why_the_database_gives_no_answer_is_said_as_it_is(
-    db: None, rf: RequestFactory, state: str, code: str, head: str
+def test_why_the_database_gives_no_answer_is_said_as_it_is_at_every_door(
+    db: None, rf: RequestFactory, capsys: pytest.CaptureFixture[str], state: str, code: str, head: str
 ) -> None:
     """A full disk is not a silent database. The server itself raises here what it raises then."""
-    with pytest.raises(OperationalError) as raised, transaction.atomic():
-        sql(f"DO $$ BEGIN RAISE EXCEPTION 'as told' USING ERRCODE = '{state}'; END $$")
+
+    def asks(_: Asked) -> NoReturn:
+        with transaction.atomic():
+            sql(f"DO $$ BEGIN RAISE EXCEPTION 'as told' USING ERRCODE = '{state}'; END $$")
+        raise AssertionError("the server raised nothing")
+
+    with pytest.raises(SystemExit):
+        Noun().handle(act=asks, takes=ArgumentParser(), as_json=True)
+    told = capsys.readouterr()
+    assert json.loads(told.out)["error"]["code"] == code
+    assert told.err.startswith(f"Nothing is known to be done. {head}")
+    with pytest.raises(OperationalError) as raised:
+        asks(Asked({}))
     answer = problem_response(raised.value, {})
     assert answer is not None and (answer.status_code, answer.data["code"]) == (503, code)
     assert answer.data["detail"].startswith(f"{head}.")
