@@ -35,4 +35,5 @@ BULKS = Listing(
     empty=Empty(
         "Nothing was done to many runs yet.", "Filter the runs, then stop, pause or resume all of them.", "runs", "Runs"
     ),
+    under="runs",
 )

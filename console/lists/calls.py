@@ -80,5 +80,6 @@ CALLS = Listing(
         "New run",
     ),
     dress=_dress,
+    under="runs",
     over=lambda call: call.status not in UNSETTLED_CALL,
 )

@@ -42,7 +42,7 @@ class Empty:
 @dataclass(frozen=True)
 class Listing:
     """One list. `row` is what one of it is called in the page. `rows` are those that an actor may see; `dress` reads what the cells of a page of them need; `topic` is what
-    changes it; `permission` is what one needs to see it at all; `over` says of a row that nothing is due any more;
+    changes it; `under` names the page that leads to it; `permission` is what one needs to see it at all; `over` says of a row that nothing is due any more;
     `place` are the arguments of its address, where it is about one thing: such a list keeps no views; `mark` names a row in the page.
     """
 
@@ -59,6 +59,7 @@ class Listing:
     empty: Empty
     dress: Callable[[Sequence[Any]], None] = lambda _: None
     topic: str = "runs"
+    under: str = ""
     permission: Permission = Permission.READ
     over: Callable[[Any], bool] = lambda _: False
     place: Sequence[Any] = ()

@@ -40,4 +40,5 @@ NOTICES = Listing(
     shown=("kind", "status", "endpoint", "created_at"),
     empty=Empty("Nothing was told yet.", "Say where you hear of things.", "notifications", "Notifications"),
     topic="",
+    under="notifications",
 )

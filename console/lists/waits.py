@@ -90,5 +90,6 @@ WAITS = Listing(
     ),
     dress=_dress,
     topic="inbox",
+    under="inbox",
     over=lambda wait: wait.closed_at is not None,
 )

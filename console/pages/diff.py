@@ -84,6 +84,9 @@ class Gap:
         return self.before
 
 
+LONG = 20  # differing lines that are shown without being asked for
+
+
 @dataclass(frozen=True)
 class Difference:
     """The rows to show, and how many lines changed, came, went and stayed."""
@@ -97,6 +100,11 @@ class Difference:
     @property
     def none(self) -> bool:
         return not (self.changed or self.added or self.removed)
+
+    @property
+    def long(self) -> bool:
+        """True for one that would push everything below it off the screen: it is shown once it is asked for."""
+        return self.changed + self.added + self.removed > LONG
 
 
 def json_pieces(value: dict[str, Any]) -> list[Piece]:

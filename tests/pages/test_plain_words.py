@@ -65,3 +65,25 @@ def test_hours_without_anything_draw_no_chart(mo: Member) -> None:
     assert html.count("Nothing in these hours.") == 4 and "by the hour; the table below" not in html
     story.completed(mo.tenant, timezone.now() - timedelta(minutes=30))
     assert "Runs ended by the hour; the table below" in mo.get("/")
+
+
+def test_a_list_that_another_page_leads_to_leads_back_to_it(ann: Member) -> None:
+    ways = {
+        "calls": "Runs Calls",
+        "waits": "Inbox Waits",
+        "bulks": "Runs Acts on many runs",
+        "settings/notifications/told": "Notifications Notices",
+    }
+    for path, crumbs in ways.items():
+        head = ann.get(f"/{path}/").split('class="crumbs">')[1].split("</ol>")[0]
+        assert words(head) == crumbs
+
+
+def test_what_differs_much_from_the_last_one_like_it_is_folded_beside_an_unknown_call(ann: Member) -> None:
+    for hours, lines in ((3, 2), (2, 30)):
+        run, _ = story.opening(ann.tenant, timezone.now() - timedelta(hours=hours), "Overlap")
+        body = {"body": "\n".join(f"line {number}" for number in range(lines))}
+        call = run.call(49, "publish_report/x", "NON_IDEMPOTENT", "UNCERTAIN", [(50, 60, 2, "NO_RESPONSE")], body)
+    html = ann.get(f"/calls/{call.id}/")
+    before = html[html.index('id="before"') :].split("</section>")[0]
+    assert "<details><summary>" in before and "28 added" in before

@@ -48,6 +48,7 @@ def test_a_question_is_listed_and_shown_as_the_models_words_with_its_form(ann: M
     assert "and not published. A whole number, at least 0, at most 100." in shown
     assert 'type="radio" name="f-meaning" value="some of both"' in page
     assert "Approve this call" not in shown
+    assert "left To the answer" in shown, "on a phone a line at the foot says how long and where"
 
 
 def test_what_does_not_fit_is_said_at_its_field_and_what_was_typed_stays(ann: Member, run: Driven) -> None:

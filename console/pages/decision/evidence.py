@@ -23,7 +23,6 @@ from runs.selectors import plain_bytes
 from runtime.masking import Masks
 
 LIKE_RUNS = 200  # where a call like this one is looked for: the newest runs of the same agent
-LONG = 20  # differing lines that are shown without being asked for
 
 # ── the rows ─────────────────────────────────────────────────────────────────
 
@@ -93,11 +92,6 @@ class LikeCall:
     difference: Difference
     approved: int
     rejected: int
-
-    @property
-    def long(self) -> bool:
-        """True for a difference that would push everything below it off the screen."""
-        return self.difference.changed + self.difference.added + self.difference.removed > LONG
 
 
 def last_like(wait: Wait, ground: Ground, masks: Masks) -> LikeCall | None:

@@ -47,6 +47,26 @@ BROKEN = {
             return first && first.getBoundingClientRect().top > form.getBoundingClientRect().top + 1;
         }).map((form) => form.textContent.trim().slice(0, 40))""",
     ),
+    "the name of a step breaks inside a word where there is room": (
+        1024,
+        """() => [...document.querySelectorAll(".table td.k-step")].filter((one) => one.checkVisibility()
+            && one.textContent.trim().length < 23 && [...one.querySelectorAll("a, bdi")].some((name) => name.getClientRects().length > 1))
+            .map((one) => one.textContent)""",
+    ),
+    "the act of a row is not at its end": (
+        1440,
+        """() => [...document.querySelectorAll(".table td:last-child > .btn")].filter((one) =>
+            one.getBoundingClientRect().right < one.closest("table").getBoundingClientRect().right - 1).map((one) => one.textContent)""",
+    ),
+    "the first of several columns begins farther in than its heading": (
+        1440,
+        """() => [...document.querySelectorAll(".verdicts, .three, .facts")].filter((one) => {
+            const first = [...one.children].find((part) => part.matches("div, section"));
+            const inner = first && first.firstElementChild.getBoundingClientRect().left;
+            return first && inner > one.closest(".cols__main, .page, .sect__body, .verdict, .inbox__read").getBoundingClientRect().left
+                + parseFloat(getComputedStyle(one.closest(".cols__main, .page, .sect__body, .verdict, .inbox__read")).paddingLeft) + 1;
+        }).map((one) => one.className)""",
+    ),
     "a sign without the colours of a state": (
         1440,
         """() => [...document.querySelectorAll("main .chip")]
