@@ -19,7 +19,19 @@ from pytest_django import DjangoDbBlocker
 from tests import services as test_services
 from tests.stack import Stack
 
+# The first row is what Playwright turns off itself, which a second list of ours replaces. The others are made anew for every
+# context, by processes of their own that no test looks at: the lists under the line of addresses, and a renderer in reserve.
+NO_FEATURES = ",".join(
+    [
+        *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades", "LensOverlay"),
+        *("HttpsFirstBalancedModeAutoEnable", "MediaRouter", "PaintHolding", "ThirdPartyStoragePartitioning"),
+        *("AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints", "NetworkTimeServiceQuerying", "AimEnabled"),
+        "PreconnectToSearch",
+        *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "SpareRendererForSitePerProcess"),
+    ]
+)
 CHROMIUM_ARGUMENTS = [
+    f"--disable-features={NO_FEATURES}",
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]

@@ -13,6 +13,8 @@ OPTIONS = 60  # of a list, or of the radios of a group
 AT = "(it) => [it === document.activeElement, document.activeElement.outerHTML.slice(0, 110)]"
 IN_GROUP = """(it) => [document.activeElement.type === "radio" && document.activeElement.name === it.name
     && document.activeElement.form === it.form, document.activeElement.outerHTML.slice(0, 110)]"""
+# On the page on which something is pressed, and so on none that answers.
+PRESSED = "document.documentElement.dataset.pressed = ''"
 Step = Callable[["Keyboard"], None]
 
 
@@ -47,6 +49,11 @@ class Keyboard:
             met.append(here)
             self.press("Tab")
         pytest.fail(f"Tab never came to {wanted}. It met:\n" + "\n".join(dict.fromkeys(met)))
+
+    def is_answered(self) -> None:
+        """Another page has come in the place of the one on which something was pressed, and all of it is there."""
+        expect(self.page.locator("html[data-pressed]")).to_have_count(0)
+        self.page.wait_for_load_state()
 
     def named(self, role: str, name: str, within: str = "main") -> Locator:
         found = self.page.locator(within).get_by_role(role, name=name, exact=True)  # type: ignore[arg-type]
@@ -139,6 +146,7 @@ def gives(label: str, path: Path) -> Step:
 def presses(name: str, within: str = "main", role: str = "button") -> Step:
     def step(by: Keyboard) -> None:
         by.reach(by.named(role, name, within))
+        by.page.evaluate(PRESSED)
         by.press("Enter")
 
     return step
