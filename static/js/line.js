@@ -52,7 +52,7 @@
   function state() {
     if (ended) return ["ended", "sign in again to go on"];
     if (elsewhere) return ["elsewhere", `you act in ${elsewhere} now; nothing new is shown here`];
-    if (since.offline) return ["offline", `since ${since.offline}; the page shows what was known then`];
+    if (since.offline) return ["offline", `since ${since.offline}`];
     if (since.slept) return ["catching", `the page slept from ${since.slept} on`];
     if (frozen !== null) return ["frozen", `${frozen} ${frozen === 1 ? "change waits" : "changes wait"}`];
     if (since.failing) return ["asking", `the server does not show what is new since ${since.failing}`];

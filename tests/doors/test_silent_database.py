@@ -107,3 +107,4 @@ def test_why_the_database_gives_no_answer_is_said_as_it_is_at_every_door(
     assert answer.data["detail"].startswith(f"{head}.")
     page = AnswerOutages(lambda _: HttpResponse()).process_exception(rf.get("/"), raised.value)
     assert page is not None and page.status_code == 503 and f">{head}</h1>" in page.content.decode()
+    assert '<a class="btn btn--solid" href="">Load it again</a>' in page.content.decode()

@@ -72,3 +72,12 @@ def test_without_script_a_page_does_not_say_that_it_connects(site: str, signed: 
     said = page.locator(".bar .live:visible")
     expect(said).to_have_count(1)
     expect(said).to_contain_text("Not live")
+    page.get_by_role("link", name="Load again").click()
+    page.wait_for_url(f"{site}runs/")
+
+
+def test_without_script_no_key_is_offered_that_does_nothing(site: str, signed: Signed) -> None:
+    page = signed(ANN, java_script_enabled=False).new_page()
+    for path in ("", "inbox/", "runs/"):
+        page.goto(site + path)
+        expect(page.locator(":is(main, .bar) kbd:visible, .hints ul kbd:visible")).to_have_count(0)
