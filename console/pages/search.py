@@ -4,8 +4,8 @@ from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 
 from accounts.states import Actor
-from console.lists.fields import TEXT_LIMIT
-from console.lists.search import found, opens
+from console.lists.fields import TEXT_LIMIT, tail_of
+from console.lists.search import NEWEST_CALLS, found, opens
 from console.pages.room import for_readers, page, respond
 
 
@@ -19,7 +19,9 @@ def search(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     if place:
         return HttpResponseRedirect(place)
     groups = [] if fault else found(actor, text)
-    return respond(request, actor, "pages/search.html", {"text": text, "groups": groups, "fault": fault})
+    looked_through = 0 if fault or not tail_of(text) else NEWEST_CALLS
+    context = {"text": text, "groups": groups, "fault": fault, "looked_through": looked_through}
+    return respond(request, actor, "pages/search.html", context)
 
 
 def _fault(text: str) -> str:

@@ -14,11 +14,12 @@ from pytest_django import DjangoAssertNumQueries
 from accounts.audit import audit_append
 from accounts.models import AuditEvent
 from accounts.states import Actor, Role
-from console.lists import export
+from console.lists import export, search
 from console.lists.cells import formula_safe
 from console.lists.fields import Words
 from console.lists.listing import Asked, said_count
 from console.lists.runs import RUNS
+from receipts.models import ToolCall
 from tests.pages import story
 from tests.pages.conftest import Member, member
 from tests.pages.driven import words
@@ -225,6 +226,20 @@ def test_a_search_that_nothing_can_answer_says_so_and_looks_for_nothing_shorter(
     html = mo.client.get("/search/", {"q": text}).content.decode()
     assert said in html and "Nothing was looked for." in html and "data-row" not in html
     assert f'value="{text}"' in html and 'aria-describedby="unfit"' in html
+
+
+def test_a_search_for_the_end_of_an_id_says_which_calls_it_looked_through(
+    mo: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That an older call is not among them is no proof that there is none."""
+    monkeypatch.setattr(search, "NEWEST_CALLS", 1)
+    story.waiting(mo.tenant, timezone.now() - timedelta(minutes=9))
+    older, *_, newer = ToolCall.objects.filter(tenant=mo.tenant).order_by("id")
+    assert f'href="/calls/{newer.id}/"' in mo.get(f"/search/?q={str(newer.id)[-8:]}")
+    html = mo.get(f"/search/?q={str(older.id)[-8:]}")
+    assert f'href="/calls/{older.id}/"' not in html and "Nothing that was looked through ends so." in html
+    assert "Of calls, the newest 10,000 are looked through" in words(html)
+    assert "looked through" not in mo.get("/search/?q=nothing+so")
 
 
 @pytest.mark.parametrize("path", ["/runs/", "/waits/", "/calls/", "/search/?q=f04c3c", "/settings/notifications/told/"])
