@@ -1,20 +1,24 @@
 """People of two tenants, signed in, for the tests of the pages."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.test import Client, override_settings
 from pytest_django import DjangoDbBlocker
 
-from accounts.models import Tenant
+from accounts.models import Membership, Tenant
 from accounts.services import member_set, tenant_create
 from accounts.states import Role
 from tests.pages.driven import Outside, driving, tell_runs
 from tests.services import TEMPLATE, Services, cloned_database, using_database
 from tests.stack import Stack
 
+COMMON, TOLD = "common_site", "told_site"
 ALL = frozenset({Role.OPERATOR, Role.APPROVER, Role.RECONCILER})
 
 
@@ -135,3 +139,66 @@ def reader(ann: Member) -> Member:
 def outsider(ann: Member) -> Member:
     """Somebody with every role in another tenant."""
     return member("elsewhere", "o.utsider", ALL)
+
+
+# ── web servers that many tests share ──
+
+
+@contextmanager
+def server(services: Services, name: str, template: str, folder: Path) -> Iterator[Stack]:
+    """A new database, and what is needed to start a web server on it. It may tell this machine of things."""
+    services.cluster.create_database(name, template=template)
+    stack = Stack(services, services.cluster.url(name), folder)
+    stack.environment["SIGNALBOX_NOTICE_NETWORKS"] = '["127.0.0.1/32"]'
+    try:
+        yield stack
+    finally:
+        stack.close()
+        services.drop(name)
+
+
+@pytest.fixture(scope="session")
+def common_server(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with server(services, COMMON, TEMPLATE, tmp_path_factory.mktemp(COMMON)) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def told_server(services: Services, told_runs: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with server(services, TOLD, told_runs, tmp_path_factory.mktemp(TOLD)) as stack:
+        yield stack
+
+
+def running(stack: Stack) -> Stack:
+    """With a web server: the test before may have killed it."""
+    if all(process.child.process is None for process in stack.processes):
+        stack.start_web()
+    return stack
+
+
+@pytest.fixture
+def common_site(common_server: Stack, django_db_blocker: DjangoDbBlocker) -> Iterator[Stack]:
+    """A web server on a database that tests share, each with a tenant of its own; Django's connections point at it."""
+    with using_database(COMMON), django_db_blocker.unblock():
+        yield running(common_server)
+
+
+@pytest.fixture
+def own(common_site: Stack) -> Membership:
+    """Somebody with every role to act in a tenant that is the test's own."""
+    name = uuid4().hex[:12]
+    tenant = tenant_create(slug=f"own-{name}", name="funds")
+    return member_set(tenant=tenant, username=f"mo.{name}", password=None, roles=ALL)
+
+
+@pytest.fixture
+def told_site(told_server: Stack, outside_process: Outside, django_db_blocker: DjangoDbBlocker) -> Iterator[Stack]:
+    """A web server on told runs that tests share: they only look at those, and decide runs of their own.
+
+    Runs can be driven here. ann.moreau and ben.diaz may do everything.
+    """
+    with using_database(TOLD), django_db_blocker.unblock(), override_settings(**driving(outside_process)):
+        outside_process.tell(mode="ok")
+        for name in ("ann.moreau", "ben.diaz"):
+            member("funds", name, ALL)
+        yield running(told_server)

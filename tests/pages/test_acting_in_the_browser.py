@@ -1,18 +1,14 @@
 """The forms that decide, in a real browser: their gates, what another person does meanwhile, and no script at all."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
+from django.conf import settings
 from playwright.sync_api import Browser, Page, Route, expect
 
-from accounts.models import AuditEvent, Tenant
-from accounts.services import member_set
-from approvals.models import Vote
+from accounts.models import AuditEvent, User
+from approvals.models import Vote, Wait
 from tests.engine.engine import demand
-from tests.pages.conftest import ALL, Member
-from tests.pages.driven import Outside, person, told
-from tests.services import Services
+from tests.pages.driven import Outside, lost, person, waiting
+from tests.pages.looks.conftest import session_of
 from tests.stack import Stack
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
@@ -27,20 +23,22 @@ TWO_CLICKS_AND_A_KEY = """form => {
 
 
 @pytest.fixture
-def site(services: Services, told_database: str, outside: Outside, ben: Member, tmp_path: Path) -> Iterator[str]:
-    """The address of a web server on the told runs. ann.moreau and ben.diaz can sign in."""
-    stack = Stack(services, told_database, tmp_path)
-    try:
-        stack.start_web()
-        tenant = Tenant.objects.get(slug="funds")
-        member_set(tenant=tenant, username="ann.moreau", password=PASSWORD, roles=ALL)
-        yield stack.url
-    finally:
-        stack.close()
+def site(told_site: Stack) -> str:
+    """The address of a web server on told runs. Each test decides runs of its own."""
+    return told_site.url
 
 
-def signed_in(browser: Browser, site: str, *, script: bool = True, name: str = "ann.moreau") -> Page:
-    page = browser.new_context(java_script_enabled=script).new_page()
+def signed_in(browser: Browser, site: str, *, name: str = "ann.moreau", script: bool = True) -> Page:
+    """A page of somebody who has signed in; without script it was by the form."""
+    context = browser.new_context(java_script_enabled=script)
+    if script:
+        signed = {"name": settings.SESSION_COOKIE_NAME, "value": session_of(name), "url": site}
+        context.add_cookies([signed])  # type: ignore[list-item]
+        return context.new_page()
+    user = User.objects.get(username=name)
+    user.set_password(PASSWORD)
+    user.save()
+    page = context.new_page()
     page.goto(f"{site}sign-in/")
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(PASSWORD)
@@ -50,7 +48,7 @@ def signed_in(browser: Browser, site: str, *, script: bool = True, name: str = "
 
 def test_approve_is_off_until_a_reason_is_given_and_reject_never_is(browser: Browser, site: str) -> None:
     page = signed_in(browser, site)
-    page.goto(f"{site}waits/{told('waiting').wait.id}/")
+    page.goto(f"{site}waits/{waiting(person('ann.moreau')).wait.id}/")
     approve = page.get_by_role("button", name="Approve this call")
     expect(approve).to_have_attribute("aria-disabled", "true")
     expect(page.locator("#off-a")).to_have_text("Off until a reason is given.")
@@ -64,7 +62,7 @@ def test_approve_is_off_until_a_reason_is_given_and_reject_never_is(browser: Bro
 
 
 def test_what_another_person_decides_turns_the_forms_off_and_keeps_what_was_typed(browser: Browser, site: str) -> None:
-    run = told("waiting")
+    run = waiting(person("ann.moreau"))
     page = signed_in(browser, site)
     page.goto(f"{site}waits/{run.wait.id}/")
     page.locator("#why-a").fill("My long reason.")
@@ -79,10 +77,8 @@ def test_what_another_person_decides_turns_the_forms_off_and_keeps_what_was_type
 
 def test_two_people_in_two_browsers_approve_one_call(browser: Browser, site: str) -> None:
     """The first sees that another one is needed, the second that theirs is the last; then it is decided for both."""
-    run = told("waiting")
+    run = waiting(person("ann.moreau"))
     wait = demand(run.wait, quorum=2, dwell_seconds=1)
-    tenant = Tenant.objects.get(slug="funds")
-    member_set(tenant=tenant, username="ben.diaz", password=PASSWORD, roles=ALL)
     first, second = signed_in(browser, site), signed_in(browser, site, name="ben.diaz")
     for page in (first, second):
         page.goto(f"{site}waits/{wait.id}/")
@@ -104,8 +100,9 @@ def test_two_people_in_two_browsers_approve_one_call(browser: Browser, site: str
 
 
 def test_picked_waits_are_gone_through_and_rejected_together(browser: Browser, site: str) -> None:
+    wait = waiting(person("ann.moreau")).wait
     page = signed_in(browser, site)
-    page.goto(f"{site}inbox/?kind=approvals")
+    page.goto(f"{site}inbox/?kind=approvals&item=wait-{wait.id}")
     bar = page.locator("#picked")
     expect(bar).to_be_hidden()
     page.keyboard.press("x")
@@ -115,12 +112,14 @@ def test_picked_waits_are_gone_through_and_rejected_together(browser: Browser, s
     page.locator("#why-r").fill("Not this week.")
     page.get_by_role("button", name="Reject 1").click()
     expect(page.locator("main .notice h2")).to_have_text("1 stored, 0 refused.")
+    assert Wait.objects.get(id=wait.id).status == "REJECTED"
     page.context.close()
 
 
-def test_a_verdict_is_off_until_it_is_complete(browser: Browser, site: str) -> None:
+def test_a_verdict_is_off_until_it_is_complete(browser: Browser, site: str, outside_process: Outside) -> None:
+    run = lost(person("ann.moreau"), outside_process, executed=False)
     page = signed_in(browser, site)
-    page.goto(f"{site}calls/{told('lost, not executed').publishing.id}/")
+    page.goto(f"{site}calls/{run.publishing.id}/")
     why = page.locator("#off-v")
     expect(why).to_have_text("Off until one of the three is chosen and evidence, or the reason, is given.")
     page.get_by_label("It did not happen").check()
@@ -136,7 +135,7 @@ def test_a_verdict_is_off_until_it_is_complete(browser: Browser, site: str) -> N
 
 def test_without_script_the_server_says_what_is_missing(browser: Browser, site: str) -> None:
     page = signed_in(browser, site, script=False)
-    page.goto(f"{site}waits/{told('waiting').wait.id}/")
+    page.goto(f"{site}waits/{waiting(person('ann.moreau')).wait.id}/")
     page.get_by_role("button", name="Approve this call").click()
     expect(page.locator("#wait-live .notice")).to_contain_text("a decision needs a reason in words")
     page.locator("#why-a").fill("Checked.")
@@ -149,7 +148,7 @@ def test_b20_b21_two_clicks_and_a_key_at_once_are_one_decision_and_what_comes_ne
     browser: Browser, site: str
 ) -> None:
     """The form is sent once: while the first answer is on its way, another click and a key do nothing."""
-    run = told("waiting")
+    run = waiting(person("ann.moreau"))
     page = signed_in(browser, site)
     sent: list[Route] = []
     over: list[bool] = []

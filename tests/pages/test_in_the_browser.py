@@ -8,19 +8,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.conf import settings
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
-from django.contrib.sessions.backends.db import SessionStore
 from django.db import connection
 from django.utils import timezone
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
-from accounts.models import Tenant
-from accounts.services import member_set, tenant_create
+from accounts.models import Membership, Tenant
 from approvals.models import Wait
 from runs.live import CHANNEL
 from runs.models import Run
 from tests.pages import story
-from tests.pages.conftest import ALL
+from tests.pages.looks.conftest import session_of
 from tests.pages.test_handover import forked
 from tests.stack import Stack
 
@@ -28,22 +25,21 @@ pytestmark = [pytest.mark.browser, pytest.mark.process]
 
 
 @pytest.fixture
-def tenant(live_database: str) -> Tenant:
-    return tenant_create(slug="funds", name="funds")
+def stack(common_site: Stack) -> Stack:
+    return common_site
 
 
 @pytest.fixture
-def page(stack: Stack, browser: Browser, tenant: Tenant) -> Iterator[Page]:
+def tenant(own: Membership) -> Tenant:
+    return own.tenant
+
+
+@pytest.fixture
+def page(stack: Stack, browser: Browser, own: Membership) -> Iterator[Page]:
     """A page of a signed-in person, in a zone that is not the server's. Script errors and CSP violations fail the test."""
-    stack.start_web()
-    membership = member_set(tenant=tenant, username="mo.okafor", password=None, roles=ALL)
-    session = SessionStore()
-    session[SESSION_KEY] = str(membership.user.pk)
-    session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
-    session[HASH_SESSION_KEY] = membership.user.get_session_auth_hash()
-    session.create()
     context = browser.new_context(viewport={"width": 1440, "height": 1000}, timezone_id="Asia/Kolkata")
-    context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": str(session.session_key), "url": stack.url}])
+    signed = {"name": settings.SESSION_COOKIE_NAME, "value": session_of(own.user.username), "url": stack.url}
+    context.add_cookies([signed])  # type: ignore[list-item]
     opened = context.new_page()
     wrong: list[str] = []
     opened.on("pageerror", lambda error: wrong.append(str(error)))
@@ -106,7 +102,7 @@ def test_keys_move_and_open_and_decide_nothing(page: Page, stack: Stack, tenant:
     page.keyboard.press("g")
     page.keyboard.press("r")
     page.wait_for_url("**/runs/")
-    assert Wait.objects.filter(status="OPEN").count() == 3
+    assert Wait.objects.filter(tenant=tenant, status="OPEN").count() == 3
 
 
 def test_a_live_panel_changes_and_keeps_what_stayed(page: Page, stack: Stack, tenant: Tenant) -> None:
@@ -226,7 +222,7 @@ def test_a_lost_server_is_said_and_switches_forms_off(page: Page, stack: Stack, 
     opened(page, stack, f"runs/{told.run.id}/goal/")
     page.fill("#goal", "Typed before the line was cut.")
     page.fill("#reason", "A reason.")
-    next(process for process in stack.processes if process.name == "web").kill()
+    stack.processes[-1].kill()
     state = page.locator("[data-live-state]")
     expect(state).to_have_attribute("data-live-state", "offline", timeout=15000)
     expect(page.locator("[data-off-notice]")).to_contain_text("Offline since")
@@ -276,7 +272,7 @@ def test_a_refused_upload_keeps_the_chosen_files(page: Page, stack: Stack, tenan
     expect(page.locator("#new-refusal")).to_contain_text("No run was started.")
     assert page.evaluate("document.getElementById('file-b').files.length") == 1
     assert page.input_value("#goal") == "My goal."
-    assert not Run.objects.exists()
+    assert not Run.objects.filter(tenant=tenant).exists()
 
 
 def test_the_axis_is_moved_along_by_keyboard_and_closing_goes_back(page: Page, stack: Stack, tenant: Tenant) -> None:

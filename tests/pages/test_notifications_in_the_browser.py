@@ -1,18 +1,13 @@
 """Where one hears of things, in a real browser: added, tested, changed, paused and removed; on a phone and without script."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from accounts.models import Endpoint, Notice, Tenant
-from accounts.services import member_set
-from tests.pages.conftest import ALL, Member
-from tests.pages.driven import Outside
-from tests.pages.test_acting_in_the_browser import PASSWORD, signed_in
+from accounts.models import Endpoint, Membership, Notice
+from tests.pages.test_acting_in_the_browser import signed_in
 from tests.receiver import Receiver, receiver
-from tests.services import Services
 from tests.stack import Stack
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
@@ -26,16 +21,15 @@ def hook() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def stack(services: Services, told_database: str, outside: Outside, ben: Member, tmp_path: Path) -> Iterator[Stack]:
-    """A web server on the told runs, that may tell this machine. ann.moreau can sign in."""
-    stack = Stack(services, told_database, tmp_path)
-    stack.environment["SIGNALBOX_NOTICE_NETWORKS"] = '["127.0.0.1/32"]'
-    try:
-        stack.start_web()
-        member_set(tenant=Tenant.objects.get(slug="funds"), username="ann.moreau", password=PASSWORD, roles=ALL)
-        yield stack
-    finally:
-        stack.close()
+def stack(common_site: Stack) -> Stack:
+    """A web server that may tell this machine."""
+    return common_site
+
+
+@pytest.fixture
+def name(own: Membership) -> str:
+    """Who signs in, in a tenant of their own."""
+    return own.user.username
 
 
 def add(page: Page, site: str, hook: Receiver, name: str = "desk") -> None:
@@ -47,25 +41,28 @@ def add(page: Page, site: str, hook: Receiver, name: str = "desk") -> None:
 
 
 def test_an_endpoint_is_added_tested_and_shows_the_result_by_itself(
-    browser: Browser, stack: Stack, hook: Receiver
+    browser: Browser, stack: Stack, name: str, hook: Receiver
 ) -> None:
-    page = signed_in(browser, stack.url)
+    page = signed_in(browser, stack.url, name=name)
     add(page, stack.url, hook)
     page.get_by_role("link", name="Change, test…").click()
     expect(page.get_by_role("heading", name="desk")).to_be_visible()
     page.get_by_role("button", name="Send a test").click()
     told = page.locator("#told")
     expect(told).to_contain_text("on its way")
-    stack.start_worker("notices", queue="notices")
-    stack.start_beat()
-    expect(told.get_by_role("cell", name="told", exact=True)).to_be_visible(timeout=30_000)
+    telling = stack.start_worker("notices", queue="notices"), stack.start_beat()
+    try:
+        expect(told.get_by_role("cell", name="told", exact=True)).to_be_visible(timeout=30_000)
+    finally:
+        for process in telling:
+            process.kill()
     assert hook.bodies[0]["kind"] == "TEST"
     assert "s3cr3t" not in page.content()
     page.context.close()
 
 
-def test_an_endpoint_is_changed_paused_and_removed(browser: Browser, stack: Stack, hook: Receiver) -> None:
-    page = signed_in(browser, stack.url)
+def test_an_endpoint_is_changed_paused_and_removed(browser: Browser, stack: Stack, name: str, hook: Receiver) -> None:
+    page = signed_in(browser, stack.url, name=name)
     add(page, stack.url, hook)
     page.get_by_role("link", name="Change, test…").click()
     page.get_by_label("What you call it").fill("night desk")
@@ -85,8 +82,10 @@ def test_an_endpoint_is_changed_paused_and_removed(browser: Browser, stack: Stac
     page.context.close()
 
 
-def test_a_private_address_is_refused_and_what_was_typed_stays(browser: Browser, stack: Stack, hook: Receiver) -> None:
-    page = signed_in(browser, stack.url)
+def test_a_private_address_is_refused_and_what_was_typed_stays(
+    browser: Browser, stack: Stack, name: str, hook: Receiver
+) -> None:
+    page = signed_in(browser, stack.url, name=name)
     page.goto(f"{stack.url}settings/notifications/")
     page.get_by_label("What you call it").fill("inside")
     page.get_by_label("Address", exact=True).fill("https://10.0.0.1/hook")
@@ -97,8 +96,8 @@ def test_a_private_address_is_refused_and_what_was_typed_stays(browser: Browser,
     page.context.close()
 
 
-def test_without_script_everything_can_be_done(browser: Browser, stack: Stack, hook: Receiver) -> None:
-    page = signed_in(browser, stack.url, script=False)
+def test_without_script_everything_can_be_done(browser: Browser, stack: Stack, name: str, hook: Receiver) -> None:
+    page = signed_in(browser, stack.url, name=name, script=False)
     add(page, stack.url, hook, "plain")
     page.get_by_role("link", name="Change, test…").click()
     page.get_by_role("button", name="Send a test").click()
@@ -109,10 +108,12 @@ def test_without_script_everything_can_be_done(browser: Browser, stack: Stack, h
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_on_a_phone_nothing_scrolls_sideways(browser: Browser, stack: Stack, hook: Receiver, theme: str) -> None:
-    page = signed_in(browser, stack.url)
+def test_on_a_phone_nothing_scrolls_sideways(
+    browser: Browser, stack: Stack, own: Membership, hook: Receiver, theme: str
+) -> None:
+    page = signed_in(browser, stack.url, name=own.user.username)
     add(page, stack.url, hook, "a name that is rather long for such a small screen, and goes on")
-    endpoint = Endpoint.objects.get(removed_at=None)
+    endpoint = Endpoint.objects.get(tenant=own.tenant, removed_at=None)
     for number in range(3):
         Notice.objects.create(
             endpoint=endpoint,

@@ -1,23 +1,19 @@
 """Many waits at once: picked by range, by text and by what may be approved together; what is left out says why and stays open."""
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from django.utils import timezone
 from playwright.sync_api import Browser, expect
 
-from accounts.models import Tenant
-from accounts.services import member_set
+from accounts.models import Membership
 from approvals.models import Wait
 from tests.engine.engine import demand
 from tests.pages import story
-from tests.pages.conftest import ALL, Member
-from tests.pages.driven import Outside, person, waiting, words
-from tests.pages.test_acting_in_the_browser import PASSWORD, signed_in
+from tests.pages.conftest import Member
+from tests.pages.driven import person, waiting, words
+from tests.pages.test_acting_in_the_browser import signed_in
 from tests.pages.test_votes import batch_form
-from tests.services import Services
 from tests.stack import Stack
 
 
@@ -85,25 +81,22 @@ def test_the_preview_leads_to_stopping_its_run_unless_that_has_ended(mo: Member)
 
 
 @pytest.fixture
-def site(services: Services, told_database: str, outside: Outside, ann: Member, tmp_path: Path) -> Iterator[str]:
-    """The address of a web server with four waits that may be approved together, and the told ones."""
+def site(common_site: Stack, own: Membership) -> str:
+    """The address of a web server with four waits that may be approved together, and one that may not."""
     now = timezone.now()
-    for number in range(1, 5):
-        _, wait = story.waiting(ann.tenant, now - timedelta(minutes=9 - number), f"Night filing {number}")
-        demand(wait, risk="LOW", batchable=True)
-    stack = Stack(services, told_database, tmp_path)
-    try:
-        stack.start_web()
-        member_set(tenant=Tenant.objects.get(slug="funds"), username="ann.moreau", password=PASSWORD, roles=ALL)
-        yield stack.url
-    finally:
-        stack.close()
+    for number in range(1, 6):
+        _, wait = story.waiting(own.tenant, now - timedelta(minutes=9 - number), f"Night filing {number}")
+        if number < 5:
+            demand(wait, risk="LOW", batchable=True)
+    return common_site.url
 
 
 @pytest.mark.browser
 @pytest.mark.process
-def test_rows_are_picked_by_range_by_text_and_together_and_never_out_of_sight(browser: Browser, site: str) -> None:
-    page = signed_in(browser, site)
+def test_rows_are_picked_by_range_by_text_and_together_and_never_out_of_sight(
+    browser: Browser, site: str, own: Membership
+) -> None:
+    page = signed_in(browser, site, name=own.user.username)
     page.set_viewport_size({"width": 1440, "height": 900})
     page.goto(f"{site}inbox/")
     checks = page.locator(".inbox__list .check")

@@ -1,20 +1,15 @@
 """The page of a question: what is asked as the model's text, a form with labels, errors in their place, and what became of it."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from accounts.models import Tenant
-from accounts.services import member_set
 from approvals.models import Answer, Wait
 from tests.engine.engine import pass_deadline
-from tests.pages.conftest import ALL, Member
+from tests.pages.conftest import Member
 from tests.pages.driven import Driven, asking, person, words
-from tests.pages.test_acting_in_the_browser import PASSWORD, signed_in
-from tests.services import Services
+from tests.pages.test_acting_in_the_browser import signed_in
 from tests.stack import Stack
 
 
@@ -118,24 +113,12 @@ def test_who_may_only_read_sees_why_both_are_off_and_a_late_one_is_told(
 # ── in a browser ─────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-def site(services: Services, told_database: str, run: Driven, tmp_path: Path) -> Iterator[str]:
-    """The address of a web server on the database of the run. ann.moreau can sign in."""
-    stack = Stack(services, told_database, tmp_path)
-    try:
-        stack.start_web()
-        tenant = Tenant.objects.get(slug="funds")
-        member_set(tenant=tenant, username="ann.moreau", password=PASSWORD, roles=ALL)
-        yield stack.url
-    finally:
-        stack.close()
-
-
 @pytest.mark.browser
 @pytest.mark.process
-def test_a_person_answers_a_form_in_the_browser(browser: Browser, site: str, run: Driven) -> None:
-    page = signed_in(browser, site)
-    page.goto(f"{site}inbox/?kind=questions")
+def test_a_person_answers_a_form_in_the_browser(browser: Browser, told_site: Stack) -> None:
+    run = asking(person("ann.moreau"))
+    page = signed_in(browser, told_site.url)
+    page.goto(f"{told_site.url}inbox/?kind=questions&item=wait-{run.wait.id}")
     page.get_by_role("link", name="Open the question").click()
     send = page.get_by_role("button", name="Send the answer")
     page.get_by_label("How sure you are, in percent").fill("a lot")

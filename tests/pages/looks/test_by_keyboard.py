@@ -3,19 +3,17 @@
 import re
 import string
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from django.conf import settings
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from accounts.models import Tenant
-from accounts.services import member_set
+from accounts.models import User
 from approvals.models import Decision, Wait
 from receipts.models import Reconciliation
 from runs.models import ControlRequest
-from tests.pages.conftest import ALL, Member
-from tests.pages.driven import Outside, person, told, waiting
-from tests.services import Services
+from tests.pages.driven import Outside, lost, person, told, waiting
+from tests.pages.looks.conftest import session_of
 from tests.stack import Stack
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
@@ -24,32 +22,41 @@ APPROVING = re.compile(r"/waits/[^/]+/.*#approve$")
 
 
 @pytest.fixture
-def site(services: Services, told_database: str, outside: Outside, ann: Member, tmp_path: Path) -> Iterator[str]:
-    """A web server of the test's own, since it decides things."""
-    stack = Stack(services, told_database, tmp_path)
-    try:
-        stack.start_web()
-        member_set(tenant=Tenant.objects.get(slug="funds"), username=NAME, password=PASSWORD, roles=ALL)
-        yield stack.url
-    finally:
-        stack.close()
+def site(told_site: Stack) -> str:
+    """The address of a web server on told runs. Each test decides runs of its own."""
+    return told_site.url
 
 
 @pytest.fixture
-def page(browser: Browser, site: str) -> Iterator[Page]:
-    """A page of somebody who has signed in without a mouse."""
+def nobody(browser: Browser) -> Iterator[Page]:
+    """A page of somebody who has not signed in."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
-    page = context.new_page()
-    page.goto(site)
-    expect(page.get_by_label("Name")).to_be_focused()
-    page.keyboard.type(NAME)
-    page.keyboard.press("Tab")
-    page.keyboard.type(PASSWORD)
-    page.keyboard.press("Enter")
-    expect(page.locator("h1")).to_have_text("Overview")
-    expect(page.locator("[data-live-state]")).to_have_attribute("data-live-state", "live")  # its keys work by then
-    yield page
+    yield context.new_page()
     context.close()
+
+
+@pytest.fixture
+def page(nobody: Page, site: str) -> Page:
+    """A page of somebody who has signed in."""
+    signed = {"name": settings.SESSION_COOKIE_NAME, "value": session_of(NAME), "url": site}
+    nobody.context.add_cookies([signed])  # type: ignore[list-item]
+    nobody.goto(site)
+    expect(nobody.locator("[data-live-state]")).to_have_attribute("data-live-state", "live")  # its keys work by then
+    return nobody
+
+
+def test_one_signs_in_without_a_mouse(nobody: Page, site: str) -> None:
+    user = User.objects.get(username=NAME)
+    user.set_password(PASSWORD)
+    user.save()
+    nobody.goto(site)
+    expect(nobody.get_by_label("Name")).to_be_focused()
+    nobody.keyboard.type(NAME)
+    nobody.keyboard.press("Tab")
+    nobody.keyboard.type(PASSWORD)
+    nobody.keyboard.press("Enter")
+    expect(nobody.locator("h1")).to_have_text("Overview")
+    expect(nobody.locator("[data-live-state]")).to_have_attribute("data-live-state", "live")
 
 
 def focused(page: Page) -> Locator:
@@ -71,11 +78,11 @@ def tab_to(page: Page, wanted: Locator) -> None:
 
 
 def test_a_call_is_approved_and_another_one_rejected_from_the_inbox(page: Page) -> None:
-    other = waiting(person(NAME), title="second")
+    one, other = waiting(person(NAME)), waiting(person(NAME))
     keys(page, "g", "i")
     page.wait_for_url("**/inbox/**")
     expect(page.locator("h1")).to_be_focused()
-    go_to(page, f"#row-wait-{told('waiting').wait.id}")
+    go_to(page, f"#row-wait-{one.wait.id}")
     keys(page, "a")
     page.wait_for_url(APPROVING)
     keys(page, "a")
@@ -94,7 +101,8 @@ def test_a_call_is_approved_and_another_one_rejected_from_the_inbox(page: Page) 
     tab_to(page, page.get_by_role("button", name="Reject this call"))
     keys(page, "Enter")
     expect(page.locator("#wait-live .notice h2")).to_contain_text(f"{NAME} rejected this call")
-    assert sorted(Decision.objects.values_list("verdict", flat=True))[-2:] == ["APPROVE", "REJECT"]
+    stored = Decision.objects.filter(wait__in=(one.wait, other.wait)).order_by("verdict")
+    assert list(stored.values_list("wait", "verdict")) == [(one.wait.id, "APPROVE"), (other.wait.id, "REJECT")]
 
 
 def go_to(page: Page, row: str) -> None:
@@ -113,7 +121,7 @@ def go_to(page: Page, row: str) -> None:
 
 
 def test_a_run_is_stopped_and_a_plain_enter_in_the_reason_stops_nothing(page: Page, site: str) -> None:
-    run = told("waiting")
+    run = waiting(person(NAME))
     page.goto(f"{site}runs/{run.id}/")
     expect(page.locator("h1")).to_be_focused()
     keys(page, "s")
@@ -129,8 +137,8 @@ def test_a_run_is_stopped_and_a_plain_enter_in_the_reason_stops_nothing(page: Pa
     assert ControlRequest.objects.filter(run_id=run.id, reason="The wrong pair.").exists()
 
 
-def test_a_verdict_is_given_without_a_mouse(page: Page, site: str) -> None:
-    call = told("lost").publishing
+def test_a_verdict_is_given_without_a_mouse(page: Page, site: str, outside_process: Outside) -> None:
+    call = lost(person(NAME), outside_process).publishing
     page.goto(f"{site}calls/{call.id}/")
     keys(page, "v")
     tab_to(page, page.get_by_label("It happened", exact=True))
@@ -235,7 +243,7 @@ def test_the_list_of_the_inbox_scrolls_down_and_not_sideways(page: Page, site: s
 
 
 def test_where_a_form_of_one_line_is_sent_by_ctrl_and_enter_it_says_so(page: Page, site: str) -> None:
-    run = told("waiting").run
+    run = waiting(person(NAME)).run
     page.goto(f"{site}runs/{run.id}/stop/")
     expect(hints(page, "send the form")).to_be_visible()
     keys(page, "?")
