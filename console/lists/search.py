@@ -1,6 +1,6 @@
 """One box for everything that has a name: ids and their ends, keys, external references, agents, threads, tags, titles."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -14,6 +14,7 @@ from approvals.selectors import waits_visible
 from console.lists.fields import tail_of
 from console.lists.runs import runs_named
 from console.lists.tails import ends_with, whole_id
+from console.pages.few import Few
 from console.pages.report.versions import reports_visible
 from receipts.models import ReportVersion, ToolCall
 from receipts.selectors import calls_visible
@@ -44,11 +45,11 @@ class Hit:
 
 @dataclass(frozen=True)
 class Group:
-    """What was found of one kind. `more` leads to the list with this filter, where there is one."""
+    """What was found of one kind. `all` is what its list is filtered by to show the others too, where there is such a list."""
 
     word: str
-    hits: Sequence[Hit]
-    more: str = ""
+    hits: Few[Hit]
+    all: str = ""
 
 
 @planned_anew()
@@ -86,7 +87,7 @@ def _runs(actor: Actor, text: str) -> Iterator[Group]:
         )
         for run in runs
     ]
-    yield Group("Runs", hits[:EACH], text if len(hits) > EACH else "")
+    yield Group("Runs", Few(hits, EACH), text)
 
 
 def _waits(actor: Actor, text: str) -> Iterator[Group]:
@@ -96,16 +97,20 @@ def _waits(actor: Actor, text: str) -> Iterator[Group]:
     waits = waits_visible(actor).filter(ends_with(tail)).select_related("tool_call", "run").defer("tool_call__args")
     yield Group(
         "Waits",
-        [
-            Hit(wait.tool_call.step_name, wait.run.title, f"/waits/{wait.id}/", wait.id, "wait", wait.status)
-            for wait in waits[:EACH]
-        ],
+        Few(
+            (
+                Hit(wait.tool_call.step_name, wait.run.title, f"/waits/{wait.id}/", wait.id, "wait", wait.status)
+                for wait in waits[: EACH + 1]
+            ),
+            EACH,
+        ),
     )
 
 
 def _calls(actor: Actor, text: str) -> Iterator[Group]:
     calls = calls_visible(actor).select_related("run").defer("args")
-    yield Group("Calls", [_call_hit(call) for call in calls.filter(_names_a_call(actor, text)).order_by()[:EACH]])
+    named = calls.filter(_names_a_call(actor, text)).order_by()[: EACH + 1]
+    yield Group("Calls", Few(map(_call_hit, named), EACH))
 
 
 def _names_a_call(actor: Actor, text: str) -> Q:
@@ -115,7 +120,7 @@ def _names_a_call(actor: Actor, text: str) -> Q:
         return Q(idempotency_key=lower) & ~Q(effect_class="READ_ONLY")
     if not tail:
         return Q(external_ref__startswith=text)
-    wanted = {"tenant": actor.tenant_id, "newest": NEWEST_CALLS, "tail": f"%{tail}", "limit": EACH}
+    wanted = {"tenant": actor.tenant_id, "newest": NEWEST_CALLS, "tail": f"%{tail}", "limit": EACH + 1}
     return Q(id__in=[id for (id,) in fetch(_NEWEST, wanted)])
 
 
@@ -128,24 +133,26 @@ def _reports(actor: Actor, text: str) -> Iterator[Group]:
     versions = ReportVersion.objects.filter(tenant_id=actor.tenant_id).order_by("-committed_at")
     named = Q(title__icontains=text)
     if tail:  # read first, since with a question inside the other one no index helps to find the title
-        named |= Q(report__in=list(mine.filter(ends_with(tail)).values_list("id", flat=True)[:EACH]))
+        named |= Q(report__in=list(mine.filter(ends_with(tail)).values_list("id", flat=True)[: EACH + 1]))
     seen: dict[Any, Hit] = {}
-    for version in versions.filter(named)[: EACH * 2]:
+    for version in versions.filter(named)[: EACH * 2 + 1]:
         report = version.report_id
         seen.setdefault(report, Hit(version.title, f"version {version.version_no}", f"/reports/{report}/", report))
-    yield Group("Reports", list(seen.values())[:EACH])
+    yield Group("Reports", Few(seen.values(), EACH))
 
 
 def _names(actor: Actor, text: str) -> Iterator[Group]:
-    agents = Agent.objects.filter(tenant_id=actor.tenant_id, key__icontains=text).order_by("key")[:EACH]
-    yield Group("Agents", [Hit(one.key, "its runs", _list("agent", one.key), one.id) for one in agents])
-    threads = Thread.objects.filter(tenant_id=actor.tenant_id, key__startswith=text).select_related("agent")[:EACH]
-    yield Group("Threads", [Hit(one.key, one.agent.key, _list("thread", str(one.id)), one.id) for one in threads])
+    agents = Agent.objects.filter(tenant_id=actor.tenant_id, key__icontains=text).order_by("key")[: EACH + 1]
+    yield Group("Agents", Few((Hit(one.key, "its runs", _list("agent", one.key), one.id) for one in agents), EACH))
+    threads = Thread.objects.filter(tenant_id=actor.tenant_id, key__startswith=text).select_related("agent")[: EACH + 1]
+    yield Group(
+        "Threads", Few((Hit(one.key, one.agent.key, _list("thread", str(one.id)), one.id) for one in threads), EACH)
+    )
 
 
 def _tags(actor: Actor, text: str) -> Iterator[Group]:
-    tags = tags_beginning(actor, text.casefold(), EACH)
-    yield Group("Tags", [Hit(tag, "its runs", _list("tag", tag), tag) for tag in tags])
+    tags = tags_beginning(actor, text.casefold(), EACH + 1)
+    yield Group("Tags", Few((Hit(tag, "its runs", _list("tag", tag), tag) for tag in tags), EACH))
 
 
 def _list(field: str, value: str) -> str:

@@ -82,12 +82,18 @@ def handover(asked: Asked) -> Shown:
         "open": "\n".join(f"{one['what']} ({one['why']}) {clock(one['deadline'])}".rstrip() for one in record["open"]),
         "unknown": "\n".join(f"{one['name']} {one['status']}" for one in record["unknown"]),
         "has happened": "\n".join(f"{one['name']} {one['status']}" for one in record["effects"]),
-        "said": "\n".join(f"{clock(one['at'])} {one['who']} {one['what']}: {one['reason']}" for one in record["said"]),
+        "said": "\n".join(f"{clock(one['at'])} {one['who']} {one['what']}: {one['reason']}" for one in record["said"])
+        + _older(record["said_more"]),
         "watched by": "\n".join(
             f"{one['who']}, {one['times']} times, last {clock(one['last'])}" for one in record["watchers"]
-        ),
+        )
+        + _older(record["watched_more"]),
     }
     return Shown(record, facts(head))
+
+
+def _older(more: bool) -> str:
+    return "\nThere is more that is older." if more else ""
 
 
 def family(asked: Asked) -> Shown:

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
+from django.db.models import F
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -15,6 +16,7 @@ from accounts.states import Actor, Permission
 from approvals.models import Delegation
 from approvals.selectors import access_delegation, delegations_visible
 from approvals.services import DelegationWanted, delegation_end, delegation_give
+from console.pages.few import Few
 from console.pages.room import for_readers, page, respond
 from runs.selectors import database_now
 
@@ -83,10 +85,12 @@ def _moment(text: str) -> datetime | None:
 
 def _context(request: HttpRequest, actor: Actor, refused: Refused | None) -> dict[str, Any]:
     now = database_now()
-    rows = list(delegations_visible(actor).order_by("-given_at", "-id")[:ROWS])
+    given = delegations_visible(actor).order_by(F("ended_at").desc(nulls_first=True), "-given_at", "-id")
+    rows = Few(given[: ROWS + 1], ROWS)
     may = actor.may(Permission.DECIDE)
     readers = members_who_may(tenant_id=actor.tenant_id, permission=Permission.READ)
     return {
+        "given": rows,
         "rows": [(row, _state(row, now), not _end_off(actor, row, now)) for row in rows],
         "people": [name for name in readers if name != actor.name],
         "off": "" if may else "Your roles do not hold the permission “decide”, so there is nothing to give.",

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from accounts.states import Actor
+from console.pages.few import Few
 from console.pages.room import for_readers, page, respond
 from receipts.models import ReportVersion
 from runs.selectors import access_workspace, memory_text, memory_visible, progress_of, workspaces_visible
@@ -20,7 +21,7 @@ ROWS = 200
 @for_readers
 def workspace_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """The workspaces of the tenant, the newest first."""
-    workspaces = workspaces_visible(actor).order_by("-created_at", "-id")[:ROWS]
+    workspaces = Few(workspaces_visible(actor).order_by("-created_at", "-id")[: ROWS + 1], ROWS)
     return respond(request, actor, "pages/memory/workspaces.html", {"workspaces": workspaces})
 
 
@@ -41,5 +42,6 @@ def workspace_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponse
 @for_readers
 def memory_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """What the tenant's agents remember, the newest first."""
-    items = memory_visible(actor).order_by("-at", "-id")[:ROWS]
-    return respond(request, actor, "pages/memory/memory.html", {"items": [(item, memory_text(item)) for item in items]})
+    kept = Few(memory_visible(actor).order_by("-at", "-id")[: ROWS + 1], ROWS)
+    context = {"kept": kept, "items": [(item, memory_text(item)) for item in kept]}
+    return respond(request, actor, "pages/memory/memory.html", context)

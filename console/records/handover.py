@@ -16,6 +16,7 @@ from console.pages.handover.facts import (
     said_by_people,
     standing_effects,
     told_of,
+    watched_more,
     watchers_of,
 )
 from console.pages.run.rows import run_rows
@@ -57,7 +58,8 @@ class WatcherRecord(serializers.Serializer[Watcher]):
 
 class HandoverRecord(serializers.Serializer[dict[str, Any]]):
     """A run as it is handed over: what it is for and bound to, where it stands, what is open, what nobody knows, what has happened outside
-    and stands, what people said and why, and who watched. `means` and `acts_next` say the status in words.
+    and stands, what people said and why, and who watched. `means` and `acts_next` say the status in words; `said_more` and `watched_more`
+    whether older words and acts are left out.
     """
 
     run = serializers.UUIDField(source="run.id")
@@ -75,8 +77,10 @@ class HandoverRecord(serializers.Serializer[dict[str, Any]]):
     unknown = LineRecord(many=True)
     effects = LineRecord(many=True)
     said = SaidRecord(many=True)
+    said_more = serializers.BooleanField(source="said.more")
     budgets = BudgetRecord(many=True)
     watchers = WatcherRecord(many=True)
+    watched_more = serializers.BooleanField()
 
 
 def handover_shown(actor: Actor, run_id: UUID) -> dict[str, Any]:
@@ -98,5 +102,6 @@ def handover_shown(actor: Actor, run_id: UUID) -> dict[str, Any]:
         "said": said_by_people(rows, told),
         "budgets": rows.budgets,
         "watchers": watchers_of(told),
+        "watched_more": watched_more(told),
     }
     return HandoverRecord(handover).data

@@ -12,7 +12,10 @@ from approvals.models import PolicyActivation, PolicyVersion
 from approvals.policies import version_name
 from approvals.selectors import policy_number
 from approvals.states import PolicyOutcome
+from console.pages.few import Few
 from runtime.services import Rehearsal, Rehearsed
+
+ROWS = 100  # activations of one record
 
 
 class PolicySummary(serializers.Serializer[PolicyVersion]):
@@ -48,11 +51,12 @@ class ActivationRecord(serializers.Serializer[PolicyActivation]):
 
 
 class InForceRecord(serializers.Serializer[Any]):
-    """The version that is in force, and every time that another one came."""
+    """The version that is in force, and the newest times that another one came."""
 
     number = serializers.IntegerField()
     version = serializers.CharField()
     activations = ActivationRecord(many=True)
+    more = serializers.BooleanField(source="activations.more", help_text="Whether older activations are left out.")
 
 
 class RehearsedRecord(serializers.Serializer[Rehearsed]):
@@ -98,4 +102,8 @@ def in_force(actor: Actor) -> dict[str, Any]:
     if not actor.may(Permission.READ):
         raise NotFound
     number = policy_number(actor.tenant_id)
-    return {"number": number, "version": version_name(number), "activations": activations_of(actor)[:100]}
+    return {
+        "number": number,
+        "version": version_name(number),
+        "activations": Few(activations_of(actor)[: ROWS + 1], ROWS),
+    }

@@ -15,6 +15,7 @@ from approvals.models import Grant, PolicyDecision, Vote, Wait
 from approvals.selectors import grant_used, now_and_policy, two_have_to_say
 from checkpoints.models import Obligation
 from console.pages.call.before import Before, against, sent_before
+from console.pages.few import Few
 from console.pages.stored import Stored, stored_arguments, stored_result
 from receipts.models import (
     Attachment,
@@ -96,7 +97,7 @@ def around(call: ToolCall) -> Around:
             Attempt.objects.filter(tool_call=call).order_by("attempt_no"),
             Result.objects.select_related("reconciliation").filter(tool_call=call),
             Reconciliation.objects.filter(tool_call=call).order_by("at"),
-            Refusal.objects.filter(run_id=call.run_id, subject_id=call.id).order_by("-id")[:REFUSED],
+            Refusal.objects.filter(run_id=call.run_id, subject_id=call.id).order_by("-id")[: REFUSED + 1],
             PolicyDecision.objects.filter(tool_call=call).order_by("at"),
             Contradiction.objects.filter(tool_call=call).order_by("raised_at", "id"),
             Probe.objects.filter(tool_call=call).order_by("asked_at", "id"),
@@ -107,7 +108,7 @@ def around(call: ToolCall) -> Around:
             asked.annotate(approvers=ArraySubquery(votes.values("actor"))).order_by("opened_at"),
             Obligation.objects.filter(run_id=call.run_id, step_name=call.step_name).order_by("id")[:1],
             BudgetEntry.objects.filter(receipt_id=call.id).order_by("at", "kind"),
-            taken.order_by("-id")[:HOLDERS],
+            taken.order_by("-id")[: HOLDERS + 1],
             Lease.objects.filter(run_id=call.run_id),
             sent_before(call) if in_doubt(call) else ToolCall.objects.none(),
         )
@@ -158,7 +159,12 @@ class CallFacts:
     @property
     def refusals(self) -> list[Refusal]:
         """The newest refused writes about this call, among them late answers: evidence, not results."""
-        return self.around.refusals[::-1]
+        return Few(self.around.refusals, REFUSED)[::-1]
+
+    @property
+    def more_refusals(self) -> bool:
+        """Whether there are older ones."""
+        return len(self.around.refusals) > REFUSED
 
     @cached_property
     def prepared_by(self) -> ToolCall | None:
@@ -292,8 +298,13 @@ class CallFacts:
     @cached_property
     def holders(self) -> Sequence[Holder]:
         """The newest changes of the run's lease, oldest first."""
-        rows = self.around.taken[::-1]
+        rows = Few(self.around.taken, HOLDERS)[::-1]
         return [Holder(row.at, row.actor, row.fence or 0, row.from_status == "RUNNING") for row in rows]
+
+    @property
+    def more_holders(self) -> bool:
+        """Whether there are older ones."""
+        return len(self.around.taken) > HOLDERS
 
     @property
     def lease(self) -> Lease:

@@ -17,6 +17,7 @@ from checkpoints.models import Commitment, Intent
 from checkpoints.states import ObligationStatus, Phase
 from console.pages import signs, words
 from console.pages.checkpoint.revision import NEXT
+from console.pages.few import Few
 from console.pages.run.rows import RunRows
 from console.templatetags.moments import when
 from console.templatetags.signalbox import exact
@@ -88,15 +89,15 @@ def told_of(run: Run) -> Told:
     flags = Contradiction.objects.filter(tool_call__run=run, closed_at=None).select_related("tool_call")
     return Told(
         *together(
-            Intent.objects.filter(run=run).order_by("-version")[:SAID],
+            Intent.objects.filter(run=run).order_by("-version")[: SAID + 1],
             RunInput.objects.filter(run=run).order_by("name"),
             Commitment.objects.filter(run=run).order_by("accepted_at", "id"),
             Assignment.objects.filter(wait__run=run, ended_at=None),
             flags.defer("tool_call__args").order_by("raised_at"),
-            run.children.exclude(status__in=sorted(ENDED_RUN)).order_by("created_at")[:SAID],
+            run.children.exclude(status__in=sorted(ENDED_RUN)).order_by("created_at")[: SAID + 1],
             votes.order_by("-at")[:WATCHED],
-            verdicts.defer("tool_call__args").order_by("-at")[:SAID],
-            ControlRequest.objects.filter(run=run).order_by("-accepted_at")[:SAID],
+            verdicts.defer("tool_call__args").order_by("-at")[: SAID + 1],
+            ControlRequest.objects.filter(run=run).order_by("-accepted_at")[: SAID + 1],
             looks[:WATCHED],
             acts.defer("canonical").order_by("-seq")[:WATCHED],
         )
@@ -134,7 +135,7 @@ def _promises(rows: RunRows) -> Iterator[Open]:
 
 
 def _children(told: Told) -> Iterator[Open]:
-    for child in told.children:
+    for child in told.children[:SAID]:
         yield Open(
             "neutral",
             "running",
@@ -142,6 +143,9 @@ def _children(told: Told) -> Iterator[Open]:
             f"a child run, {words.plain(child.status)}",
             reverse("run", args=[child.id]),
         )
+    if len(told.children) > SAID:
+        url = reverse("run-lineage", args=[told.children[0].parent_run_id])
+        yield Open("neutral", "running", "More child runs", f"the first {SAID} are shown; the lineage has all", url)
 
 
 def _controls(rows: RunRows) -> Iterator[Open]:
@@ -152,15 +156,15 @@ def _controls(rows: RunRows) -> Iterator[Open]:
         yield Open("stop", "stopping", what, f"asked by {control.requested_by.removeprefix('person:')}", url)
 
 
-def said_by_people(rows: RunRows, told: Told) -> list[Said]:
+def said_by_people(rows: RunRows, told: Told) -> Few[Said]:
     """What people did to a run with the reasons they gave, the newest first."""
     url = reverse("run", args=[rows.run.id])
     found = [*_votes(told), *_verdicts(told), *_asked(told, url), *_let_go(rows, told, url)]
-    return sorted(found, key=lambda one: one.at, reverse=True)[:SAID]
+    return Few(sorted(found, key=lambda one: one.at, reverse=True), SAID)
 
 
 def _votes(told: Told) -> Iterator[Said]:
-    for vote in told.votes[:SAID]:
+    for vote in told.votes[: SAID + 1]:
         did = words.SAID[vote.verdict]
         what = f"{did} {vote.wait.tool_call.step_name}" + (", and took it back" if vote.withdrawn_at else "")
         reason = vote.withdrawal_reason or vote.reason
@@ -194,6 +198,11 @@ def _let_go(rows: RunRows, told: Told, url: str) -> Iterator[Said]:
         if term.withdrawn_by and term.withdrawn_at:
             what = f"withdrew “{term.statement}”"
             yield Said(term.withdrawn_at, term.withdrawn_by, what, term.withdrawal_reason, url)
+
+
+def watched_more(told: Told) -> bool:
+    """Whether there may be older looks, votes or acts than were gone through."""
+    return WATCHED in (len(told.looks), len(told.votes), len(told.acts))
 
 
 def watchers_of(told: Told) -> list[Watcher]:

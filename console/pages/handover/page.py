@@ -8,7 +8,15 @@ from django.http.response import HttpResponseBase
 from accounts.states import Actor
 from checkpoints.states import CommitmentKind, CommitmentStatus
 from console.pages.amounts import budget_lines
-from console.pages.handover.facts import next_steps, open_things, said_by_people, standing_effects, told_of, watchers_of
+from console.pages.handover.facts import (
+    next_steps,
+    open_things,
+    said_by_people,
+    standing_effects,
+    told_of,
+    watched_more,
+    watchers_of,
+)
 from console.pages.room import page, respond
 from console.pages.run.rows import run_rows
 from console.pages.run.say import RECOVERY, facts_of, head_line
@@ -47,5 +55,6 @@ def handover_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseB
         "acts": next_acts(run.status, run.hold_reason),
         "budget_lines": budget_lines(rows.budgets),
         "watchers": watchers_of(told),
+        "watched_more": watched_more(told),
     }
     return respond(request, actor, "pages/handover/page.html", context, PANELS)

@@ -14,6 +14,7 @@ from django.db import connection
 
 from accounts.states import Actor, Permission
 from console.pages import signs, words
+from console.pages.few import Few
 from console.pages.overview.disk import disk_state
 from runtime.liveness.lock import CLASS
 
@@ -143,11 +144,23 @@ def _disk() -> Iterator[Stuck]:
 
 
 def _runs(actor: Actor, *, nobody_takes: bool) -> list[Stuck]:
-    asked: dict[str, Any] = {"tenant": actor.tenant_id, "untaken": UNTAKEN, "limit": STUCK_LIMIT}
+    asked: dict[str, Any] = {"tenant": actor.tenant_id, "untaken": UNTAKEN, "limit": STUCK_LIMIT + 1}
     with connection.cursor() as cursor:
         cursor.execute(_STUCK, asked)
-        rows = sorted(cursor.fetchall(), key=lambda row: (row[5] is None, row[5]))[:STUCK_LIMIT]
-    return [_run(*row) for row in rows if not (nobody_takes and row[2] == "QUEUED")]
+        rows = Few(sorted(cursor.fetchall(), key=lambda row: (row[5] is None, row[5])), STUCK_LIMIT)
+    found = [_run(*row) for row in rows if not (nobody_takes and row[2] == "QUEUED")]
+    return [*found, _OTHERS] if rows.more else found
+
+
+_OTHERS = Stuck(
+    None,
+    "More runs",
+    "caution",
+    "caution",
+    None,
+    f"More than {STUCK_LIMIT} runs do not move; those that have stood longest are shown",
+    "The others move up as these go on",
+)
 
 
 def _run(

@@ -18,6 +18,7 @@ from approvals.services import PolicyActivated, PolicySaved, policy_activate, po
 from approvals.states import WaitStatus
 from console.lists.policies import POLICIES
 from console.pages.diff import difference, text_pieces
+from console.pages.few import Few
 from console.pages.lists.page import list_response
 from console.pages.policies.say import ICON, LAMP, OUTCOME, demand_said, faults_said, masks_said, rules_said
 from console.pages.room import page, respond
@@ -47,10 +48,12 @@ deadline = "8h"
 def policy_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """Every version, which one is in force, and every time that another one came."""
     number = policy_number(actor.tenant_id)
-    activations = list(activations_of(actor)[:ROWS]) if actor.may(Permission.READ) else []
+    found = activations_of(actor)[: ROWS + 1] if actor.may(Permission.READ) else []
+    activations = Few(found, ROWS)
     more = {
         "number": number,
         "name": version_name(number),
+        "came": activations,
         "activations": [(one, version_name(one.before), version_name(one.number)) for one in activations],
         "may_govern": actor.may(Permission.GOVERN),
     }

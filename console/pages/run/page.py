@@ -15,6 +15,7 @@ from approvals.states import WaitKind, can_decide
 from checkpoints.models import Commitment, Intent
 from checkpoints.states import ObligationStatus
 from console.pages.amounts import budget_lines
+from console.pages.few import Few
 from console.pages.room import page, respond
 from console.pages.run.axis import run_axis
 from console.pages.run.detail import Detail, detail_of
@@ -102,8 +103,8 @@ def _around(run: Run) -> dict[str, object]:
         RunInput.objects.filter(run=run).order_by("name"),
         run.tags.order_by("tag"),
         run.progress.order_by("-version")[:1],
-        run.remembered.defer("body")[:KEPT],
-        Run.objects.filter(descends | Q(id__in=sources)).order_by("created_at")[:RELATIVES],
+        run.remembered.defer("body")[: KEPT + 1],
+        Run.objects.filter(descends | Q(id__in=sources)).order_by("created_at")[: RELATIVES + 1],
     )
     agent = agents().get(run.agent_version.agent.key)
     drift = drift_of([(term.source_kind, term.statement, term.denies) for term in terms], agent.spec) if agent else None
@@ -115,11 +116,12 @@ def _around(run: Run) -> dict[str, object]:
         "inputs": inputs,
         "tags": tags,
         "said_progress": next(iter(progress), None) if run.workspace_id else None,
-        "remembered": len(kept),
+        "remembered": Few(kept, KEPT),
         "relatives": [
             (_relation(run, other), reverse("run", args=[other.id]), f"{other.title} ({other.status})")
-            for other in relatives
+            for other in relatives[:RELATIVES]
         ],
+        "more_relatives": len(relatives) > RELATIVES,
         "continued": any(other.continued_from_id == run.id for other in relatives),
     }
 

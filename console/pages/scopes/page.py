@@ -15,6 +15,7 @@ from accounts.errors import Invalid, NotFound, Refused
 from accounts.states import Actor, Permission
 from console.lists.listing import said_count
 from console.lists.scopes import SCOPES
+from console.pages.few import Few
 from console.pages.lists.page import list_response
 from console.pages.notice import refusal_notice
 from console.pages.room import page, respond
@@ -35,7 +36,7 @@ def scope_list(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     """What stands, and, filtered, every stop and pause there was."""
     standing = scope_controls_visible(actor).filter(status=ScopeStatus.STANDING).order_by("-accepted_at", "-id")
     more = {
-        "standing": list(standing[:SHOWN]),
+        "standing": Few(standing[: SHOWN + 1], SHOWN),
         "may_stop": actor.may(Permission.STOP) or actor.may(Permission.PAUSE),
     }
     return list_response(request, actor, SCOPES, template="pages/scopes/list.html", more=more)

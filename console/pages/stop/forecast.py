@@ -1,6 +1,6 @@
 """What a stop means for a run: what stays, what may still land, what will not start. The same lists before and after."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -15,6 +15,7 @@ from approvals.models import Decision
 from checkpoints.models import Head, Obligation
 from checkpoints.states import ObligationStatus
 from console.pages import signs, words
+from console.pages.few import Few
 from console.pages.units import amount
 from console.templatetags.signalbox import exact, person
 from receipts.models import Attempt, Publication, ToolCall
@@ -24,7 +25,7 @@ from runs.models import Budget, ControlRequest, Lease, Run
 from runs.selectors import latest_stop
 from runs.states import ENDED_RUN, OPEN_CONTROL, BudgetUnit
 
-SHOWN = 50  # items of one kind; the counts stay true
+SHOWN = 50  # items of one kind
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a stop of a run meets. `results`: one call more than is shown, so that there are more is known."""
+    """What a stop of a run meets. Of each kind at most one more than is shown, so that there are more is known."""
 
     heads: list[Head]
     published: list[Publication]
@@ -61,13 +62,13 @@ def rows_of(run: Run, stop: ControlRequest | None) -> Rows:
     return Rows(
         *together(
             Head.objects.filter(run=run),
-            published.select_related("report_version").order_by("changed_at")[:SHOWN],
+            published.select_related("report_version").order_by("changed_at")[: SHOWN + 1],
             calls.filter(result__isnull=False)[: SHOWN + 1],
-            decided.order_by("at")[:SHOWN],
+            decided.order_by("at")[: SHOWN + 1],
             Budget.objects.filter(run=run, unit=BudgetUnit.TOOL_CALLS),
-            _on_its_way(run, stop).order_by("dispatched_at")[:SHOWN],
-            calls.filter(status=CallStatus.UNCERTAIN)[:SHOWN],
-            calls.filter(status__in=[*UNSENT_CALL, *([CallStatus.CANCELLED] if stop else [])])[:SHOWN],
+            _on_its_way(run, stop).order_by("dispatched_at")[: SHOWN + 1],
+            calls.filter(status=CallStatus.UNCERTAIN)[: SHOWN + 1],
+            calls.filter(status__in=[*UNSENT_CALL, *([CallStatus.CANCELLED] if stop else [])])[: SHOWN + 1],
             Obligation.objects.filter(run=run, status=ObligationStatus.OPEN).order_by("promised_at", "id"),
         )
     )
@@ -116,11 +117,12 @@ class Forecast:
     # ── what stays ──────────────────────────────────────────────────────────────
 
     @cached_property
-    def stays(self) -> list[Item]:
-        return [*self._published(), *self._results(), *self._decided(), self._revisions(), *self._spent()]
+    def stays(self) -> Few[Item]:
+        items = [*self._published(), *self._results(), *self._decided(), self._revisions(), *self._spent()]
+        return _few(items, self.rows.published, self.rows.decisions)
 
     def _published(self) -> Iterator[Item]:
-        for one in self.rows.published:
+        for one in self.rows.published[:SHOWN]:
             version = one.report_version
             link = f"{reverse('report', args=[version.report_id])}?version={version.version_no}"
             text = format_html('<a href="{}">Report v{}</a>', link, version.version_no)
@@ -135,7 +137,7 @@ class Forecast:
             yield Item("neutral", "done", f"{count} call{_s(count)} with a result", listed)
 
     def _decided(self) -> Iterator[Item]:
-        for one in self.rows.decisions:
+        for one in self.rows.decisions[:SHOWN]:
             said = words.SAID[one.verdict]
             step = exact(one.wait.tool_call.step_name, "line")
             why = format_html("{} {} it; kept as evidence", person(one.actor), said)
@@ -157,13 +159,14 @@ class Forecast:
     # ── what may still land ─────────────────────────────────────────────────────
 
     @cached_property
-    def lands(self) -> list[Item]:
-        return [*map(_sent, self.rows.attempts), *self._unknown()]
+    def lands(self) -> Few[Item]:
+        items = [*map(_sent, self.rows.attempts[:SHOWN]), *self._unknown()]
+        return _few(items, self.rows.attempts, self.rows.unknown)
 
     def _unknown(self) -> Iterator[Item]:
         """Calls that were unknown before the stop; those on their way are listed as attempts."""
         listed = {attempt.tool_call_id for attempt in self.rows.attempts}
-        for call in self.rows.unknown:
+        for call in self.rows.unknown[:SHOWN]:
             if call.id not in listed:
                 why = "It may have happened already. It stays in the inbox for a verdict, although the run is over."
                 yield Item("unknown", "unknown", _call_link(call), why)
@@ -181,17 +184,22 @@ class Forecast:
     # ── what will not start ─────────────────────────────────────────────────────
 
     @cached_property
-    def never(self) -> list[Item]:
-        unsent = [Item("neutral", "slash", _call_link(call), _why_not(call)) for call in self.rows.unsent]
+    def never(self) -> Few[Item]:
+        unsent = [Item("neutral", "slash", _call_link(call), _why_not(call)) for call in self.rows.unsent[:SHOWN]]
         if self.ended and self.run.status != "CANCELLED":
-            return unsent
+            return _few(unsent, self.rows.unsent)
         turn = Item("neutral", "slash", "The next model call", "no further model call")
         check = Item("neutral", "slash", "The check at the end", "whether everything promised is done")
-        return [*unsent, turn, check]
+        return _few([*unsent, turn, check], self.rows.unsent)
 
     @property
     def open_promises(self) -> list[Obligation]:
         return self.rows.promises
+
+
+def _few(items: list[Item], *kinds: Sequence[object]) -> Few[Item]:
+    """The items that are shown; there are more where a kind has more than are shown of one."""
+    return Few(items, len(items), more=any(len(rows) > SHOWN for rows in kinds))
 
 
 def _s(count: int) -> str:
