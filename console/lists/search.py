@@ -45,7 +45,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Group:
-    """What was found of one kind. `all` is what its list is filtered by to show the others too, where there is such a list."""
+    """What was found of one kind. `all` leads to the list that shows the others too, where there is one."""
 
     word: str
     hits: Few[Hit]
@@ -87,7 +87,7 @@ def _runs(actor: Actor, text: str) -> Iterator[Group]:
         )
         for run in runs
     ]
-    yield Group("Runs", Few(hits, EACH), text)
+    yield Group("Runs", Few(hits, EACH), _list("q", text))
 
 
 def _waits(actor: Actor, text: str) -> Iterator[Group]:
@@ -138,7 +138,7 @@ def _reports(actor: Actor, text: str) -> Iterator[Group]:
     for version in versions.filter(named)[: EACH * 2 + 1]:
         report = version.report_id
         seen.setdefault(report, Hit(version.title, f"version {version.version_no}", f"/reports/{report}/", report))
-    yield Group("Reports", Few(seen.values(), EACH))
+    yield Group("Reports", Few(seen.values(), EACH), f"{reverse('reports')}?{urlencode({'q': text})}")
 
 
 def _names(actor: Actor, text: str) -> Iterator[Group]:

@@ -35,7 +35,7 @@ def test_a_search_says_of_each_kind_that_it_found_more(mo: Member, monkeypatch: 
     for n in range(2):
         story.waiting(mo.tenant, timezone.now() - timedelta(minutes=9 - n), f"Pair {n}")
     said = words(mo.get("/search/?q=pair"))
-    assert "Runs 1, and more" in said and "All runs with it" in said
+    assert "Runs 1, and more" in said and "There are more. All of them, as a list" in said
 
 
 def test_a_stop_counts_no_more_than_it_read(mo: Member, monkeypatch: pytest.MonkeyPatch) -> None:
