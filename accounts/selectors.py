@@ -214,6 +214,15 @@ def audit_of(*, tenant_id: UUID, object_type: str, object_id: str) -> Sequence[A
     return list(events.order_by("seq"))
 
 
+def last_audited(
+    *, tenant_id: UUID, action: str, object_type: str, object_id: UUID, **detail: object
+) -> AuditEvent | None:
+    """The newest row of one act on one object whose detail says this; None where there is none. Called by services."""
+    said = {f"detail__{name}": value for name, value in detail.items()}
+    events = AuditEvent.objects.filter(tenant_id=tenant_id, object_type=object_type, object_id=str(object_id))
+    return events.filter(action=action, **said).order_by("-seq").first()
+
+
 _LATELY = """
 SELECT 1 FROM accounts_auditevent WHERE tenant_id = %(tenant)s AND object_type = 'call' AND object_id = %(object)s
 AND actor = %(actor)s AND action = %(action)s AND at > clock_timestamp() - interval '15 minutes' LIMIT 1"""

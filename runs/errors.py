@@ -151,6 +151,12 @@ class CapNotHigher(Refused):
     code = "CAP_NOT_HIGHER"
 
 
+class CapMoved(Refused):
+    """Nothing was changed. The cap on {unit} is {cap} by now, raised by {by} at {at}; you were reading {seen}."""
+
+    code = "CAP_MOVED"
+
+
 class StopOpen(Refused):
     """Nothing was changed. This run is being stopped; it starts nothing new."""
 

@@ -56,10 +56,13 @@ class ResumeBody(ReasonBody):
 
 
 class CapBody(ReasonBody):
-    """The unit, its new cap, and why."""
+    """The unit, its new cap, and why; and the cap that the person was reading, where they name it. One that was raised since is not
+    written over.
+    """
 
     unit = serializers.ChoiceField(choices=list(BudgetUnit))
     cap = Whole(max_value=CAP_LIMIT)
+    seen = Whole(max_value=CAP_LIMIT, required=False)
 
 
 class TagsBody(Strict):

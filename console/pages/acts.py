@@ -19,7 +19,7 @@ from checkpoints.selectors import access_commitment, access_obligation, current_
 from checkpoints.states import can_release, can_withdraw
 from console.pages.amounts import budget_lines, capped_units
 from console.pages.call.flag import flag_facts
-from console.pages.numbers import whole
+from console.pages.numbers import amount_of, whole
 from console.pages.room import page, respond
 from console.pages.words import CLOSING
 from receipts.selectors import access_call, access_contradiction, outcome_counts
@@ -250,13 +250,13 @@ def run_budget(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase
         off=off_reason(actor.may(Permission.BUDGET), Permission.BUDGET, can, why),
         facts={"budget_lines": budget_lines(budgets), "capped": capped_units(capped, unit), "cap": cap},
     )
-    wanted = int(cap) if cap.isascii() and cap.isdigit() and len(cap) < 19 else 0
+    wanted, seen = (amount_of(text) for text in (cap, request.POST.get(f"seen_{unit}", "")))
     return act_page(
         request,
         actor,
         run,
         act,
-        lambda reason: budget_raise(actor=actor, run_id=id, unit=unit, cap=wanted, reason=reason),
+        lambda reason: budget_raise(actor=actor, run_id=id, unit=unit, cap=wanted, reason=reason, seen=seen),
     )
 
 

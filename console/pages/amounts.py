@@ -57,13 +57,16 @@ def budget_lines(budgets: Sequence[Budget]) -> list[BudgetLine]:
 
 @dataclass(frozen=True)
 class CappedUnit:
-    """A unit whose cap can be raised; `typed` says what the number means, where the name does not."""
+    """A unit whose cap can be raised; `typed` says what the number means, where the name does not; `seen` is the
+    cap in that number.
+    """
 
     unit: str
     name: str
     cap: str
     typed: str
     chosen: bool
+    seen: int
 
 
 def capped_units(budgets: Sequence[Budget], chosen: str) -> list[CappedUnit]:
@@ -77,6 +80,7 @@ def capped_units(budgets: Sequence[Budget], chosen: str) -> list[CappedUnit]:
             amount(budget.unit, budget.cap),
             TYPED.get(BudgetUnit(budget.unit), ""),
             budget.unit == wanted,
+            budget.cap or 0,
         )
         for budget in budgets
     ]

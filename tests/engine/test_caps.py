@@ -3,6 +3,7 @@
 import threading
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from uuid import UUID, uuid4
 
 import pytest
@@ -12,6 +13,7 @@ from django.test import override_settings
 from accounts.errors import Refused
 from accounts.models import AuditEvent
 from console.environment import ModelPrice
+from runs.errors import CapMoved
 from runs.models import Budget, BudgetEntry, Refusal, Run, Wakeup
 from runs.services import Shortage, budget_release, budget_reserve, budget_settle, run_lock
 from runtime import ending
@@ -101,6 +103,28 @@ def test_a_raised_cap_does_not_move_a_run_that_waits_for_a_person(engine: Engine
     engine.approve(run_id)
     drive(run_id)
     assert run_now(run_id).status == "COMPLETED"
+
+
+def test_of_two_who_raise_one_cap_at_once_the_second_is_told_of_the_first(engine: Engine) -> None:
+    run_id = engine.start()
+
+    def raising(by: str, value: int) -> object:
+        return budget_raise(
+            actor=engine.person(by), run_id=run_id, unit="tokens", cap=value, reason="r", seen=1_000_000
+        )
+
+    outcomes = together(partial(raising, "otto", 2_000_000), partial(raising, "otto", 3_000_000))
+    (won,) = (one for one in outcomes if isinstance(one, CapRaised))
+    (lost,) = (one for one in outcomes if isinstance(one, CapMoved))
+    assert f"The cap on tokens is {won.cap} by now, raised by otto-north at " in lost.sentence
+    assert Budget.objects.get(run_id=run_id, unit="tokens").cap == won.cap
+
+
+def test_a_cap_that_never_stood_was_seen_by_nobody(engine: Engine) -> None:
+    outcome = budget_raise(
+        actor=engine.person("otto"), run_id=engine.start(), unit="tokens", cap=2_000_000, reason="r", seen=7
+    )
+    assert isinstance(outcome, Refused) and outcome.code == "INVALID" and outcome.facts["field"] == "seen"
 
 
 @pytest.mark.parametrize(("unit", "value", "by", "reason", "code"), [

@@ -238,10 +238,16 @@ def test_raising_a_cap_from_the_run_page(mo: Member) -> None:
     page, act = f"/runs/{told.run.id}/", f"/runs/{told.run.id}/budget/"
     assert "What it may use" in mo.get(page) and "Raise a cap…" in mo.get(page)
     assert f'<option value="{budget.unit}"' in mo.get(act)
+    seen = f"seen_{budget.unit}"
+    assert f'name="{seen}" value="{budget.cap}"' in mo.get(act)
+    sent = {"unit": budget.unit, "reason": "More.", seen: budget.cap}
     for wrong in ("much", "-1", "0", str(budget.cap)):
-        answer = mo.client.post(act, {"unit": budget.unit, "cap": wrong, "reason": "More."})
+        answer = mo.client.post(act, {**sent, "cap": wrong})
         assert answer.status_code in (400, 409) and "Nothing was" in answer.content.decode()
-    assert mo.client.post(act, {"unit": budget.unit, "cap": "987654", "reason": "More."})["Location"] == page
+    assert mo.client.post(act, {**sent, "cap": "987654"})["Location"] == page
+    late = mo.client.post(act, {**sent, "cap": "1987654"})  # from a page that was drawn before
+    assert late.status_code == 409 and "is 987654 by now, raised by mo" in late.content.decode()
+    assert f'name="{seen}" value="987654"' in late.content.decode()
     budget.refresh_from_db()
     assert budget.cap == 987654
     assert "987,654" in mo.get(page)

@@ -123,6 +123,7 @@ class Command(Noun):
         raising = self._add_act("raise-cap", self.raise_cap, "Raise the cap of one unit of a run's budget.")
         raising.add_argument("--unit", required=True, choices=list(BudgetUnit), help="what is capped")
         raising.add_argument("--cap", type=int, required=True, help="the new, higher cap in that unit")
+        raising.add_argument("--seen", type=int, help="the cap that you were reading; one raised since then stays")
         tagging = self.verb("tag", self.tag, "Give a run tags, and take others from it.")
         tagging.add_argument("id", type=UUID)
         tagging.add_argument("--add", action="append", default=[], metavar="TAG", help="a tag to come; may stand often")
@@ -255,7 +256,12 @@ class Command(Noun):
 
     def raise_cap(self, asked: Asked) -> Shown | Refused:
         outcome = budget_raise(
-            actor=asked.actor, run_id=asked["id"], unit=asked["unit"], cap=asked["cap"], reason=asked["reason"]
+            actor=asked.actor,
+            run_id=asked["id"],
+            unit=asked["unit"],
+            cap=asked["cap"],
+            reason=asked["reason"],
+            seen=asked["seen"],
         )
         return outcome if isinstance(outcome, Refused) else self._shown(asked, asked["id"])
 
