@@ -9,6 +9,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any, Protocol
 
@@ -54,6 +55,8 @@ class Hub:
         self.sockets: dict[str, set[Socket]] = defaultdict(set)
         self.last_change: dict[str, dict[str, float]] = defaultdict(dict)
         self.hears_since: float | None = None
+        # Sessions are looked at in a thread of their own: what sockets ask for may stand still for as long as a page waits.
+        self.looks = ThreadPoolExecutor(1, "sessions-of-sockets")
         self.tasks = [self._task(self._hear()), self._task(self._check_sessions())]
 
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -135,13 +138,14 @@ class Hub:
     # ── sessions ──
 
     async def _check_sessions(self) -> None:
+        look = database_sync_to_async(signed_in, thread_sensitive=False, executor=self.looks)
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             keys = {socket.session_key for socket in self._all()}
             if not keys:
                 continue
             try:
-                people = await database_sync_to_async(signed_in)(keys)
+                people = await look(keys)
             except DatabaseError as error:
                 logger.warning("the sessions of live sockets could not be checked: %s", error)
                 continue

@@ -12,17 +12,18 @@ import json
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
+from weakref import WeakValueDictionary
 
+from channels.consumer import get_handler_name
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 
-from accounts.errors import NotFound
 from accounts.selectors import signed_in
 from accounts.states import Actor, Permission
 from runs.canonical import NotCanonical, parse
 from runs.consumers.hub import SESSION_ENDED, hub
-from runs.selectors import access_run
+from runs.selectors import runs_visible
 
 UNREADABLE = 4400
 MAX_MESSAGE_BYTES = 16 * 1024
@@ -31,12 +32,26 @@ LISTS = frozenset({"runs", "inbox"})
 RESYNC = "resync"
 PROBE = {"probe": True}
 
+# All sockets of a process ask the database in one thread. One session has one question there at a time, so that many sockets of it
+# that ask without end wait for each other, and delay nobody else's.
+_turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+
+def _turn(session_key: str) -> asyncio.Lock:
+    return _turns.setdefault(session_key, asyncio.Lock())
+
 
 class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
     """One browser tab. What waits to be sent is a set of topics, so a slow reader delays nobody and fills nothing."""
 
     session_key: str
     actor: Actor
+
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        """Handle what comes in. Channels would first look at old connections in the one thread, and so keep each message, a probe as
+        well, behind what is asked there; whoever asks the database here has them looked at by itself.
+        """
+        await getattr(self, get_handler_name(message))(message)
 
     async def connect(self) -> None:
         """Accept a member's session; refuse everybody else before the handshake ends."""
@@ -47,7 +62,8 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self.closing: int | None = None
         self.sender: asyncio.Task[None] | None = None
         self.session_key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
-        person = (await database_sync_to_async(signed_in)([self.session_key])).get(self.session_key)
+        async with _turn(self.session_key):
+            person = (await database_sync_to_async(signed_in)([self.session_key])).get(self.session_key)
         if person is None:
             await self.close(SESSION_ENDED)
             return
@@ -76,8 +92,11 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def _subscribe(self, asked: frozenset[str]) -> None:
         """Have those of the topics that the person may see; a foreign run is refused like a missing one."""
         granted = self.topics & asked
+        granted |= asked & LISTS if self.actor.may(Permission.READ) else frozenset()
         if new := asked - granted:
-            granted |= await database_sync_to_async(_granted)(self.actor, new)
+            async with _turn(self.session_key):
+                if self.closing is None:
+                    granted |= await database_sync_to_async(_granted)(self.actor, new)
         if self.closing is not None:
             return
         added, self.topics = granted - self.topics, granted
@@ -162,15 +181,16 @@ def _asked_topics(message: Any) -> frozenset[str] | None:
 
 
 def _granted(actor: Actor, topics: frozenset[str]) -> frozenset[str]:
-    """Those of the topics that the person may hear of. Runs go through `access_run`."""
-    return frozenset(topic for topic in topics if _may_hear(actor, topic))
+    """Those of the topics that are runs which the person may see, in one query."""
+    ids = [
+        run_id for topic in topics if (run_id := _run_id(topic)) and topic == f"run:{run_id}"
+    ]  # one way to write each
+    return frozenset(f"run:{found}" for found in runs_visible(actor).filter(id__in=ids).values_list("id", flat=True))
 
 
-def _may_hear(actor: Actor, topic: str) -> bool:
-    if topic in LISTS:
-        return actor.may(Permission.READ)
+def _run_id(topic: str) -> UUID | None:
     kind, _, named = topic.partition(":")
     try:
-        return kind == "run" and named == str(access_run(actor=actor, id=UUID(named)).id)
-    except (ValueError, NotFound):
-        return False
+        return UUID(named) if kind == "run" else None
+    except ValueError:
+        return None

@@ -3,12 +3,15 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from time import monotonic
 from uuid import uuid4
 
 import pytest
+from django.conf import settings
 from django.contrib.sessions.models import Session
-from django.db import connection
+from django.db import connection, transaction
 from pytest_django import DjangoDbBlocker
 from websockets.exceptions import InvalidStatus
 
@@ -20,10 +23,11 @@ from runs.consumers.hub import MEMORY_SECONDS, Hub
 from runs.consumers.live import MAX_TOPICS
 from runs.models import Run
 from runtime.services import StopState, run_stop
-from tests.doors.tabs import SECONDS, Site, notify
+from tests.doors.tabs import SECONDS, Site, Tab, notify
 from tests.doors.world import ALL
 from tests.services import Services, cloned_database
 from tests.stack import Stack
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -168,6 +172,63 @@ def test_sockets_end_with_their_session_their_person_and_their_roles(site: Site)
     last = site.open(site.cookie(leaving.user))
     User.objects.filter(id=leaving.user_id).update(is_active=False)
     assert last.closed() == 4401
+
+
+# ── who asks without end, or for what stands still ──
+
+
+@contextmanager
+def runs_locked() -> Iterator[None]:
+    """Nobody reads a run meanwhile."""
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("LOCK TABLE runs_run IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+def test_a_socket_ends_with_its_session_also_while_what_others_ask_for_stands_still(site: Site) -> None:
+    run, leaving = site.run(), site.cookie()
+    asking, gone = site.open(), site.open(leaving)
+    with runs_locked(), ThreadPoolExecutor(1) as aside:
+        asking.socket.send(json.dumps({"subscribe": [f"run:{run.id}"]}))
+        wait_until(lambda: waits_for_the_runs() > 0, "it asks for what stands still")
+        began = monotonic()
+        assert gone.subscribe("runs", "inbox")["subscribed"] == ["inbox", "runs"]
+        aside.submit(session_ends, leaving).result()
+        assert gone.closed() == 4401
+        assert monotonic() - began < settings.ANSWER_SECONDS / 2
+
+
+def session_ends(key: str) -> None:
+    Session.objects.filter(session_key=key).delete()
+    connection.close()
+
+
+def test_many_sockets_of_one_session_that_ask_without_end_delay_nobody_else(site: Site) -> None:
+    run, greedy = site.run(), site.cookie()
+    other = site.open()
+    many = [site.open(greedy) for _ in range(12)]
+    asks = json.dumps({"subscribe": [f"run:{run.id}"]})
+    answered: list[Tab] = []
+
+    def answer(tab: Tab) -> None:
+        while "subscribed" not in tab.receive():
+            pass
+        answered.append(tab)
+
+    with ThreadPoolExecutor(len(many) + 1) as readers, runs_locked():
+        for tab in [*many, other]:
+            tab.socket.send(asks)
+        for tab in [*many, other]:
+            readers.submit(answer, tab)
+        wait_until(lambda: waits_for_the_runs() > 0, "the first of them asks")
+    assert answered.index(other) < 4, "who asked last waited for all of them"
+
+
+def waits_for_the_runs() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE relation = 'runs_run'::regclass AND NOT granted")
+        return int(cursor.fetchone()[0])
 
 
 # ── what is lost ──
