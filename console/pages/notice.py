@@ -1,6 +1,7 @@
 """What the server says in place of the sentence under a title: first what did not happen, then why, then what now."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 
 from django.utils.safestring import SafeString
@@ -37,3 +38,9 @@ def refusal_notice(refused: Refused, *, form: str = "") -> Notice:
     back = form if refused.status == HTTPStatus.BAD_REQUEST else ""
     link, field = "Back to the form" if back else "", str(refused.facts.get("field", ""))
     return Notice("stop", told(refused.sentence), "", refused.code, back, link, alert=True, field=field)
+
+
+def asked_before(by: str, at: datetime) -> str:
+    """What is said to who asks for a stop or a pause that stands already, by the label of who asked first."""
+    name = by.partition(":")[2]
+    return f"It stood already: {name} asked for it at {at:%Y-%m-%d %H:%M:%S} UTC. Your reason was not stored."

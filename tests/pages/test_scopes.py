@@ -79,6 +79,16 @@ def test_a_paused_thread_holds_its_run_and_lets_it_go(ann: Member) -> None:
     assert run.run.status == RunStatus.WAITING
 
 
+def test_who_asks_a_moment_after_somebody_else_is_told_whose_act_stands(ann: Member, ben: Member) -> None:
+    run = ready()
+    for act in ("pause", "abort"):
+        press(ann, run, act, reason="First.")
+        assert "It stood already" not in words(ann.get(url()))
+        press(ben, run, act, reason="Second.")
+        said = words(ben.get(url()))
+        assert "It stood already: ann.moreau asked for it at" in said and "Second." not in said
+
+
 def test_nothing_is_chosen_for_the_person_and_what_was_typed_is_kept(ann: Member) -> None:
     run = ready()
     where = {"scope": "THREAD", "of": str(run.run.thread_id)}

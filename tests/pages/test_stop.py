@@ -79,6 +79,8 @@ def test_asking_twice_is_one_stop(ann: Member, ben: Member, outside: Outside) ->
     with in_flight(run, outside):
         assert ann.post(url(run), reason="First.").status == 302
         assert ben.post(url(run), reason="Second.").status == 302
+        assert "It stood already: ann.moreau asked for it at" in words(ben.get(url(run)))
+        assert "It stood already" not in words(ann.get(url(run)))
     assert ControlRequest.objects.filter(run_id=run.id).count() == 1
     assert "First." in words(ann.get(url(run))) and "Second." not in words(ann.get(url(run)))
 

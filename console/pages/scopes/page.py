@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -17,12 +18,12 @@ from console.lists.listing import said_count
 from console.lists.scopes import SCOPES
 from console.pages.few import Few
 from console.pages.lists.page import list_response
-from console.pages.notice import refusal_notice
+from console.pages.notice import asked_before, refusal_notice
 from console.pages.room import page, respond
 from console.pages.scopes.forecast import Met, met_by
 from console.records.scopes import awaited, scope_forecast, scope_progress
 from runs.models import ControlRequest, ScopeControl
-from runs.selectors import access_scope_control, scope_controls_visible, scope_name, scope_of
+from runs.selectors import access_scope_control, scope_control_now, scope_controls_visible, scope_name, scope_of
 from runs.states import ControlKind, Scope, ScopeKind, ScopeStatus, can_lift
 from runtime.registry import agents
 from runtime.services import ScopeState, named_scope, scope_abort_on, scope_end, scope_pause, scope_stop
@@ -66,6 +67,7 @@ def scope_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     if request.method == "POST":
         outcome = _done(actor, scope, act, reason)
         if isinstance(outcome, ScopeState):
+            _tell_first(request, outcome, aborts=act == "abort")
             return redirect("scope", id=outcome.control_id)
         if not actor.may(Permission.READ):
             raise PermissionDenied
@@ -97,6 +99,17 @@ def _done(actor: Actor, scope: Scope, act: str, reason: str) -> ScopeState | Ref
     return scope_stop(actor=actor, scope=scope, reason=reason, aborts=act == "abort")
 
 
+def _tell_first(request: HttpRequest, outcome: ScopeState, *, aborts: bool) -> None:
+    """Tell who asks a moment after somebody else: one act stands, and it is not theirs."""
+    if outcome.new:
+        return
+    first = scope_control_now(outcome.control_id)
+    said = asked_before(first.requested_by, first.accepted_at)
+    if aborts and first.aborted_at is not None:
+        said = asked_before(first.aborted_by, first.aborted_at)
+    messages.warning(request, said, extra_tags="is-caution")
+
+
 def _choices(met: Met, scope: Scope, of: str) -> list[Choice]:
     """The tenant, its agents, and the thread if one is named: a thread is reached from its runs."""
     here = reverse("scope-new")
@@ -124,6 +137,7 @@ def scope_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase
     if request.method == "POST":
         outcome = (scope_abort_on if aborts else scope_end)(actor=actor, control_id=id, reason=reason)
         if isinstance(outcome, ScopeState):
+            _tell_first(request, outcome, aborts=aborts)
             return redirect("scope", id=id)
         refused = outcome
         control = access_scope_control(actor=actor, id=id)

@@ -4,17 +4,18 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib import messages
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 
 from accounts.errors import Refused
 from accounts.states import Actor, Permission
-from console.pages.notice import refusal_notice
+from console.pages.notice import asked_before, refusal_notice
 from console.pages.room import page, respond
 from console.pages.stop.forecast import Forecast
 from runs.models import Run, RunTransition
-from runs.selectors import access_run
+from runs.selectors import access_run, control_of
 from runs.states import can_abort, can_stop
 from runtime.services import run_abort, run_stop
 
@@ -33,6 +34,9 @@ def stop_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     if request.method == "POST":
         outcome = (run_abort if aborts else run_stop)(actor=actor, run_id=id, reason=reason)
         if not isinstance(outcome, Refused):
+            if not (outcome.new or aborts):
+                first = control_of(outcome.request_id)
+                messages.warning(request, asked_before(first.requested_by, first.accepted_at), extra_tags="is-caution")
             return redirect("stop", id=id)
         refused = outcome
         run = access_run(actor=actor, id=id)
