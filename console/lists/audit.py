@@ -62,7 +62,7 @@ AUDIT = Listing(
         Words("object", "About", by("object_id"), "The whole id of a run, a call, a wait."),
         Words("object_type", "Kind of thing", by("object_type"), "As run or policy."),
         Flag("refused", "Refused acts only", only(action__endswith=".refused")),
-        Moment("since", "Since", by("at__gte"), "2026-11-30, or 12 h ago: 12 h."),
+        Moment("since", "Since", by("at__gte"), "A day as 2026-11-30, or 12 h for 12 hours ago."),
         Moment("until", "Until", by("at__lt"), end_of_day=True),
     ),
     sorts=(

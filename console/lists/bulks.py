@@ -16,7 +16,7 @@ BULKS = Listing(
     rows=bulks_visible,
     fields=(
         Choice("act", "Act", by("act__in"), picks=picks(*BulkAct), several=True),
-        Moment("since", "Since", by("accepted_at__gte"), "2026-11-30, or 12 h ago: 12 h."),
+        Moment("since", "Since", by("accepted_at__gte"), "A day as 2026-11-30, or 12 h for 12 hours ago."),
         Moment("until", "Until", by("accepted_at__lt"), end_of_day=True),
     ),
     sorts=(

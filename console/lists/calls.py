@@ -51,7 +51,7 @@ CALLS = Listing(
             "since",
             "Proposed since",
             by("created_at__gte"),
-            "2026-11-30, or 12 h ago: 12 h.",
+            "A day as 2026-11-30, or 12 h for 12 hours ago.",
         ),
         Moment("until", "Proposed until", by("created_at__lt"), end_of_day=True),
     ),

@@ -49,7 +49,7 @@ CHECKPOINTS = Listing(
     fields=(
         Choice("phase", "Phase", by("phase__in"), picks=picks(*Phase), several=True),
         Choice("trigger", "Why saved", by("trigger__in"), picks=picks(*Trigger), several=True),
-        Moment("since", "Saved since", by("created_at__gte"), "2026-11-30, or 12 h ago: 12 h."),
+        Moment("since", "Saved since", by("created_at__gte"), "A day as 2026-11-30, or 12 h for 12 hours ago."),
         Moment("until", "Saved until", by("created_at__lt"), end_of_day=True),
         Flag("purged", "Purged ones only", only(purged_at__isnull=False)),
     ),

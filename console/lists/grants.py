@@ -69,7 +69,7 @@ GRANTS = Listing(
         Words("agent", "Agent", by("agent"), "Its key."),
         Words("tool", "Tool", by("tool"), "As publish_report."),
         Words("person", "Given by", _by, "A username."),
-        Moment("since", "Given since", by("given_at__gte"), "2026-11-30, or 12 h ago: 12 h."),
+        Moment("since", "Given since", by("given_at__gte"), "A day as 2026-11-30, or 12 h for 12 hours ago."),
         Moment("until", "Given until", by("given_at__lt"), end_of_day=True),
     ),
     sorts=(

@@ -23,7 +23,7 @@ NOTICES = Listing(
             several=True,
         ),
         Choice("kind", "About", by("kind__in"), picks=picks(*NoticeKind), several=True),
-        Moment("since", "Since", by("created_at__gte"), "2026-11-30, or 12 h ago: 12 h."),
+        Moment("since", "Since", by("created_at__gte"), "A day as 2026-11-30, or 12 h for 12 hours ago."),
         Moment("until", "Until", by("created_at__lt"), end_of_day=True),
     ),
     sorts=(

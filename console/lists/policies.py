@@ -38,7 +38,7 @@ POLICIES = Listing(
         Words("q", "What it is for", by("summary__icontains"), "A part of its summary."),
         Words("text", "Its text holds", by("text__icontains"), "As publish_report."),
         Words("person", "Saved by", _by, "A username."),
-        Moment("since", "Saved since", by("saved_at__gte"), "2026-11-30, or 12 h ago: 12 h."),
+        Moment("since", "Saved since", by("saved_at__gte"), "A day as 2026-11-30, or 12 h for 12 hours ago."),
         Moment("until", "Saved until", by("saved_at__lt"), end_of_day=True),
     ),
     sorts=(

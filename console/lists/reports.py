@@ -106,7 +106,7 @@ REPORTS = Listing(
             "since",
             "Written since",
             lambda rows, at: rows.filter(_versions(committed_at__gte=at)),
-            "2026-11-30, or 12 h ago: 12 h.",
+            "A day as 2026-11-30, or 12 h for 12 hours ago.",
         ),
         Moment("until", "Written until", lambda rows, at: rows.filter(_versions(committed_at__lt=at)), end_of_day=True),
     ),

@@ -96,7 +96,7 @@ FIELDS = (
         picks=picks(*HoldReason),
         several=True,
     ),
-    Moment("since", "Started since", by("created_at__gte"), "2026-11-30, or 12 h ago: 12 h."),
+    Moment("since", "Started since", by("created_at__gte"), "A day as 2026-11-30, or 12 h for 12 hours ago."),
     Moment("until", "Started until", by("created_at__lt"), end_of_day=True),
     Amount("spend", "Spent at least, $", _spent),
     Flag("unknown", "With a call of unknown outcome", _unknown),

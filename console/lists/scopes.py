@@ -50,7 +50,7 @@ SCOPES = Listing(
         Choice("agent", "Agent", by("agent__key"), picks=agents_of),
         Words("thread", "Thread", _in_thread, "Its key or its id."),
         Words("person", "By", _by, "A username."),
-        Moment("since", "Since", by("accepted_at__gte"), "2026-11-30, or 12 h ago: 12 h."),
+        Moment("since", "Since", by("accepted_at__gte"), "A day as 2026-11-30, or 12 h for 12 hours ago."),
         Moment("until", "Until", by("accepted_at__lt"), end_of_day=True),
     ),
     sorts=(

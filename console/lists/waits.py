@@ -59,7 +59,7 @@ WAITS = Listing(
         Words("tool", "Tool", _tool, "As publish_report."),
         Words("person", "Decided by", _decided_by, "A username."),
         Identifier("run", "Run", by("run_id"), "Its whole id."),
-        Moment("since", "Asked since", by("opened_at__gte"), "2026-11-30, or 12 h ago: 12 h."),
+        Moment("since", "Asked since", by("opened_at__gte"), "A day as 2026-11-30, or 12 h for 12 hours ago."),
         Moment("until", "Asked until", by("opened_at__lt"), end_of_day=True),
         Moment("due", "Runs out until", by("deadline__lt"), end_of_day=True),
     ),

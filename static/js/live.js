@@ -108,6 +108,7 @@
     subscribe();
     const count = document.querySelector("[data-inbox-count]");
     const said = count?.dataset.inboxCount; // "1,000+" where there are more than are counted
+    for (const one of document.querySelectorAll("[data-inbox-count-too]")) one.textContent = said || one.textContent;
     if (said) document.title = document.title.replace(/^(\([\d,+]+\) )?/, said === "0" ? "" : `(${said}) `);
   });
 

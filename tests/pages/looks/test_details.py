@@ -59,3 +59,39 @@ def test_the_way_to_stop_a_run_stands_at_the_far_right(
     assert head and stop
     assert stop["x"] + stop["width"] == pytest.approx(head["x"] + head["width"], abs=1)
     page.close()
+
+
+def test_on_a_phone_the_menu_says_how_much_needs_a_person_as_the_bar_does(signed: Signed, site: str) -> None:
+    page = signed(ANN, viewport={"width": 390, "height": 844}).new_page()
+    page.goto(f"{site}runs/")
+    counted = page.locator("[data-inbox-count]").text_content()
+    expect(page.locator(".menu--all > summary")).to_have_text(f"Menu {counted}")
+    expect(page.locator("[data-live-state]")).to_have_attribute("data-live-state", "live")
+    page.evaluate("""() => {
+        document.querySelector("[data-inbox-count]").dataset.inboxCount = "1,000+";
+        document.dispatchEvent(new CustomEvent("htmx:afterSettle"));
+    }""")
+    page.locator(".menu--all > summary").click()
+    expect(page.locator(".menu--all [data-inbox-count-too]")).to_have_text(["1,000+", "1,000+"])
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 360, 320])
+def test_nothing_of_the_bar_stands_over_anything_else(signed: Signed, site: str, width: int) -> None:
+    page = signed(ANN, viewport={"width": width, "height": 844}).new_page()
+    page.goto(f"{site}runs/")
+    expect(page.locator("[data-live-state]")).to_have_attribute("data-live-state", "live")
+    for state, word in {"live": "Live", "asking": "Asking every 5 s"}.items():
+        edges = page.evaluate(
+            """([state, word]) => {
+                const line = document.querySelector("[data-live-state]");
+                line.dataset.liveState = state;
+                line.querySelector("[data-live-word]").textContent = word;
+                for (const one of document.querySelectorAll("[data-inbox-count-too]")) one.textContent = "1,000+";
+                return [".bar__mark", "[data-live-state] a", ".menu--all > summary"]
+                    .map((one) => document.querySelector(one).getBoundingClientRect()).flatMap((box) => [box.left, box.right]);
+            }""",
+            [state, word],
+        )
+        assert edges == sorted(edges) and edges[-1] <= width, (state, edges)
+    page.close()
