@@ -32,16 +32,22 @@
     button.textContent = `Pick ${Math.min(fit.length, MOST)} that may be approved together`;
   }
 
+  // What a row says of its call and its run; its times tick.
+  const said = (row) => row.querySelector(":scope > div").textContent.toLowerCase();
+
   function sift() {
     for (const row of rows()) {
-      row.hidden = sought !== "" && !row.textContent.toLowerCase().includes(sought);
+      row.hidden = sought !== "" && !said(row).includes(sought);
       const check = row.querySelector(".check");
       if (row.hidden && check) check.checked = false;
     }
     for (const group of document.querySelectorAll(".inbox__list .group")) {
-      const list = group.nextElementSibling;
-      group.hidden = [...list.querySelectorAll("[data-row]")].every((row) => row.hidden);
+      const all = [...group.nextElementSibling.querySelectorAll("[data-row]")], left = all.filter((row) => !row.hidden).length;
+      group.hidden = !left;
+      group.lastElementChild.textContent = left < all.length ? `${left} of ${all.length}` : all.length;
     }
+    const none = document.querySelector("[data-sift-none]");
+    if (none) none.hidden = sought === "" || rows().some((row) => !row.hidden);
     count();
   }
 

@@ -117,6 +117,12 @@ def test_rows_are_picked_by_range_by_text_and_together_and_never_out_of_sight(
     page.get_by_label("Show only rows with this text").fill("filing 2")
     expect(page.locator(".inbox__list [data-row]:visible")).to_have_count(1)
     expect(count).to_have_text(": 1")
+    expect(page.locator(".inbox__list .group:visible span").last).to_have_text("1 of 5")
+    page.get_by_label("Show only rows with this text").fill(" min")  # as their times have it
+    expect(page.get_by_text("No row here has this text.")).to_be_visible()
+    page.get_by_label("Show only rows with this text").fill("filing 2")
+    expect(page.locator(".inbox__list [data-row]:visible")).to_have_count(1)
+    page.locator(".inbox__list [data-row]:visible .check").check()
     page.get_by_role("button", name="Go through them…").click()
     expect(page.locator("h1")).to_have_text("1 picked")
     page.context.close()
