@@ -301,6 +301,15 @@ def grouped(count: int) -> str:
 
 
 @register.filter
+def with_code(said: str) -> SafeString:
+    """A sentence of the documents: what stands between backticks is code."""
+    parts = said.split("`")
+    return format_html_join(
+        "", "{}", ((format_html("<code>{}</code>", one) if i % 2 else one,) for i, one in enumerate(parts))
+    )
+
+
+@register.filter
 def more_or_less(difference: int) -> str:
     """By how much something grew or shrank, with its sign: `+1,024`, `−7`."""
     return f"{difference:+,}".replace("-", "−")

@@ -87,3 +87,8 @@ def test_what_differs_much_from_the_last_one_like_it_is_folded_beside_an_unknown
     html = ann.get(f"/calls/{call.id}/")
     before = html[html.index('id="before"') :].split("</section>")[0]
     assert "<details><summary>" in before and "28 added" in before
+
+
+def test_the_glossary_draws_code_as_code(mo: Member) -> None:
+    html = mo.get("/design/")
+    assert "<code>month-end</code>" in html and "`" not in words(html[html.index('id="word-') :].split("</dl>")[0])

@@ -114,4 +114,4 @@ def _line() -> Part:
         return Part("Live line", "neutral", "opens with the first page that asks this server for it")
     if heard is None:
         return Part("Live line", "caution", "this server does not hear changes; open pages ask every 5 s")
-    return Part("Live line", "clear", f"hears changes for {span(timedelta(seconds=heard))}")
+    return Part("Live line", "clear", f"has heard changes for {span(timedelta(seconds=heard))}")
