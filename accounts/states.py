@@ -52,6 +52,11 @@ GRANTS: dict[Role, frozenset[Permission]] = {
 }
 
 
+def roles_with(permission: Permission) -> tuple[Role, ...]:
+    """The roles that hold a permission, in the order they are listed."""
+    return tuple(role for role, held in GRANTS.items() if permission in held)
+
+
 def permissions_of(roles: frozenset[str]) -> frozenset[Permission]:
     """Everything that a set of roles may do."""
     return frozenset(p for role in roles for p in GRANTS.get(Role(role), frozenset()))

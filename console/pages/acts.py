@@ -21,7 +21,7 @@ from console.pages.amounts import budget_lines, capped_units
 from console.pages.call.flag import flag_facts
 from console.pages.numbers import amount_of, whole
 from console.pages.room import page, respond
-from console.pages.words import CLOSING
+from console.pages.words import CLOSING, needs_role
 from receipts.selectors import access_call, access_contradiction, outcome_counts
 from receipts.states import CallStatus, Closing, Verdict
 from runs.models import Budget, Run
@@ -85,7 +85,7 @@ def act_page(
 def off_reason(may: bool, permission: Permission, can: bool, why: str) -> str:
     """Why an act is not offered, or nothing."""
     if not may:
-        return f"Your roles do not hold the permission “{permission}”."
+        return needs_role(permission)
     return "" if can else why
 
 

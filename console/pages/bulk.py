@@ -12,6 +12,7 @@ from accounts.states import Actor
 from console.lists.bulk import BulkSet, bulk_set
 from console.pages.notice import refusal_notice
 from console.pages.room import page, respond
+from console.pages.words import needs_role
 from runs.models import BulkItem
 from runs.selectors import access_bulk, bulk_progress
 from runs.states import BulkAct
@@ -67,7 +68,7 @@ def _done(request: HttpRequest, actor: Actor, act: BulkAct, query: str, found: B
 def _context(actor: Actor, act: BulkAct, query: str, found: BulkSet) -> dict[str, Any]:
     off = ""
     if not actor.may(NEEDS[act]):
-        off = f"It needs the permission “{NEEDS[act]}”, which your roles do not hold here."
+        off = needs_role(NEEDS[act])
     elif found.asked.errors:
         off = "The filter can’t be read."
     elif found.too_many:

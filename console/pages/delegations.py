@@ -18,6 +18,7 @@ from approvals.selectors import access_delegation, delegations_visible
 from approvals.services import DelegationWanted, delegation_end, delegation_give
 from console.pages.few import Few
 from console.pages.room import for_readers, page, respond
+from console.pages.words import needs_role
 from runs.selectors import database_now
 
 ROWS = 200
@@ -93,7 +94,7 @@ def _context(request: HttpRequest, actor: Actor, refused: Refused | None) -> dic
         "given": rows,
         "rows": [(row, _state(row, now), not _end_off(actor, row, now)) for row in rows],
         "people": [name for name in readers if name != actor.name],
-        "off": "" if may else "Your roles do not hold the permission “decide”, so there is nothing to give.",
+        "off": "" if may else f"{needs_role(Permission.DECIDE)} There is nothing to give.",
         "refused": refused,
         "typed": {name: request.POST.get(name, "") for name in ("taker", "starts_at", "ends_at", "reason")},
     }

@@ -18,6 +18,7 @@ from accounts.selectors import access_endpoint, endpoints_visible, notices_visib
 from accounts.states import HEARD, Actor, EndpointKind, NoticeKind, NoticeStatus, Permission
 from console.pages.numbers import whole
 from console.pages.room import page, respond
+from console.pages.words import needs_role
 from runtime.sentences import sentence
 from runtime.services import (
     EndpointChange,
@@ -213,7 +214,7 @@ def _off(actor: Actor, endpoint: Endpoint) -> str:
     if endpoint.removed_at is not None:
         return "It was removed."
     needed = Permission.NOTIFY if endpoint.membership_id is None else Permission.READ
-    return "" if actor.may(needed) else f"Your roles do not hold the permission “{needed}”."
+    return "" if actor.may(needed) else needs_role(needed)
 
 
 @page

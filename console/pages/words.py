@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from accounts.states import Permission, roles_with
 from approvals.states import DecisionVerdict
 from checkpoints.states import Phase, Trigger
 from console.pages import signs, units
@@ -199,3 +200,9 @@ def moved(cause: str, to_status: str, who: str) -> str:
     if cause in signs.HOLD:
         return f"Held: {signs.HOLD[cause][0][:1].lower()}{signs.HOLD[cause][0][1:]}"
     return f"{to_status.replace('_', ' ').capitalize()}: {cause.replace('_', ' ').lower()}"
+
+
+def needs_role(permission: Permission, what: str = "This") -> str:
+    """Why an act is off for somebody whose roles do not hold its permission: the role that they would need, by its name."""
+    named = " or ".join(role.value for role in roles_with(permission))
+    return f"{what} needs the role {named}, which you do not have in this tenant."

@@ -300,6 +300,12 @@ def grouped(count: int) -> str:
     return f"{count:,}"
 
 
+@register.simple_tag
+def needs_role(permission: str, what: str = "This") -> str:
+    """Why an act is off for somebody whose roles do not hold its permission."""
+    return words.needs_role(Permission(permission), what)
+
+
 @register.filter
 def with_code(said: str) -> SafeString:
     """A sentence of the documents: what stands between backticks is code."""

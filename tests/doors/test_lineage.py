@@ -120,7 +120,7 @@ def test_the_pages_continue_fork_and_replay(doors: Doors, stopped: Run) -> None:
     assert "No model and no tool was asked" in replayed and "Text from the model." in replayed
     assert "holdings[0].name" in replayed and "{&#x27;" not in replayed
     viewer = browser(f"only-{Role.VIEWER}").get(f"{run}continue/").content.decode()
-    assert "Your roles do not hold the permission" in viewer
+    assert "needs the role operator" in viewer
 
 
 def test_a_second_effect_is_asked_for_on_every_door(doors: Doors, completed: Run) -> None:

@@ -55,7 +55,7 @@ def test_releasing_a_promise(mo: Member, viewer: Member) -> None:
     told, _ = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))
     promise = Obligation.objects.get(run=told.run, status="OPEN")
     url = f"/obligations/{promise.id}/release/"
-    assert "Your roles do not hold" in viewer.get(url)
+    assert "This needs the role " in viewer.get(url)
     assert viewer.client.post(url, {"reason": "x"}).status_code == 403
     assert mo.client.post(url, {"reason": "Not needed any more."})["Location"] == f"/runs/{told.run.id}/"
     promise.refresh_from_db()
@@ -77,7 +77,7 @@ def test_settling_names_what_stays(mo: Member, viewer: Member) -> None:
     html = mo.get(url)
     assert "One call of unknown outcome stays unknown, and still wants a verdict." in html
     assert "What it still owes stays visible: " in html and "Publish the report on the wiki." in html
-    assert "Your roles do not hold" in viewer.get(url)
+    assert "This needs the role " in viewer.get(url)
     assert viewer.client.post(url, {"reason": "x"}).status_code == 403
     assert f'href="{url}"' in mo.get(f"/runs/{told.run.id}/")
     assert mo.client.post(url, {"reason": "Nobody needs it."})["Location"] == f"/runs/{told.run.id}/"
@@ -99,7 +99,7 @@ def test_withdrawing_a_constraint(mo: Member, viewer: Member) -> None:
         accepted_revision=1,
     )
     url = f"/commitments/{term.id}/withdraw/"
-    assert "Your roles do not hold" in viewer.get(url)
+    assert "This needs the role " in viewer.get(url)
     assert viewer.client.post(url, {"reason": "x"}).status_code == 403
     assert "Be &lt;b&gt;brief&lt;/b&gt;." in mo.get(url)
     assert mo.client.post(url, {"reason": "Nobody asks for it."})["Location"] == f"/runs/{told.run.id}/"
@@ -140,7 +140,7 @@ def test_binding_a_run_keeps_what_was_typed(mo: Member, viewer: Member) -> None:
     assert answer.status_code == 400
     assert "Be &lt;b&gt;brief&lt;/b&gt;.</textarea>" in html
     assert 'value="publish_report" checked' in html
-    assert "Your roles do not hold" in viewer.get(url)
+    assert "This needs the role " in viewer.get(url)
     assert viewer.client.post(url, {"constraints": "x", "reason": "x"}).status_code == 403
 
 
@@ -287,7 +287,7 @@ def test_a_flag_is_closed_with_a_choice_and_a_reason(mo: Member, viewer: Member)
     url = f"/contradictions/{flag.id}/close/"
     page = mo.get(url)
     assert "Send it again" in page and "Do not send it" in page and "checked" not in page.split("<form")[-1]
-    assert "Your roles do not hold" in viewer.get(url)
+    assert "This needs the role " in viewer.get(url)
     assert "none is chosen for you" in mo.post(url, reason="I looked again.").html
     assert mo.post(url, closing="DO_NOT_SEND", reason="I looked again.").status == 302
     assert "The flag is closed. The retry is not sent:" in mo.get(f"/runs/{call.run_id}/")

@@ -58,7 +58,7 @@ def test_what_can_not_be_given_is_refused_and_what_was_typed_stays(
 
 def test_who_may_not_decide_gives_and_revokes_nothing(mo: Member, viewer: Member, stranger: Member) -> None:
     address = given(mo)
-    assert "do not hold the permission “decide”" in viewer.get("/grants/")
+    assert "needs the role approver" in viewer.get("/grants/")
     assert viewer.post("/grants/", **FORM).status == 403
     assert viewer.post(address, reason="mine").status == 403
     assert stranger.client.get(address).status_code == 404

@@ -126,7 +126,7 @@ def test_a_refusal_shows_hidden_characters(mo: Member) -> None:
 def test_a_viewer_is_told_why_not(mo: Member, viewer: Member) -> None:
     answer = viewer.client.get("/runs/new/")
     assert answer.status_code == 403
-    assert "Your roles do not hold the permission “start”." in answer.content.decode()
+    assert "This needs the role operator, which you do not have in this tenant." in answer.content.decode()
     assert start(viewer, GOOD).status_code == 403
     assert not Run.objects.exists()
 

@@ -92,3 +92,12 @@ def test_what_differs_much_from_the_last_one_like_it_is_folded_beside_an_unknown
 def test_the_glossary_draws_code_as_code(mo: Member) -> None:
     html = mo.get("/design/")
     assert "<code>month-end</code>" in html and "`" not in words(html[html.index('id="word-') :].split("</dl>")[0])
+
+
+def test_who_may_not_act_reads_which_role_they_need_and_types_nothing_in_vain(viewer: Member, mo: Member) -> None:
+    run = story.waiting(mo.tenant, timezone.now() - timedelta(minutes=5))[0].run
+    for path in (f"/runs/{run.id}/stop/", "/bulks/new/?act=STOP&query=status%3DWAITING", f"/runs/{run.id}/goal/"):
+        html = viewer.get(path)
+        assert "needs the role operator, which you do not have in this tenant." in words(html)
+        assert 'name="reason"' not in html
+    assert "Give one…" not in viewer.get("/grants/")

@@ -17,6 +17,7 @@ from checkpoints.models import Obligation
 from console.pages.call.before import Before, against, sent_before
 from console.pages.few import Few
 from console.pages.stored import Stored, stored_arguments, stored_result
+from console.pages.words import needs_role
 from receipts.models import (
     Attachment,
     Attempt,
@@ -361,7 +362,7 @@ class CallFacts:
         """Why this person may not give a verdict, or an empty text."""
         if self.actor.may(Permission.RECONCILE):
             return ""
-        return "A verdict needs the role reconciler, which you do not have in this tenant."
+        return needs_role(Permission.RECONCILE, "A verdict")
 
     @cached_property
     def no_retry(self) -> str:

@@ -19,6 +19,7 @@ from approvals.services import vote_withdraw, wait_assign, wait_claim, wait_rele
 from console.pages.decision.state import WaitState, wait_url
 from console.pages.inbox.filter import came_from
 from console.pages.room import page, respond
+from console.pages.words import needs_role
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def _closed(state: WaitState) -> str:
 
 
 def _not_allowed(actor: Actor) -> str:
-    return "" if actor.may(Permission.DECIDE) else "Your roles do not hold the permission “decide”."
+    return "" if actor.may(Permission.DECIDE) else needs_role(Permission.DECIDE)
 
 
 def _looked_at(state: WaitState) -> str:

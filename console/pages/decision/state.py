@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 from accounts.errors import Refused
 from accounts.statements import together
-from accounts.states import Actor
+from accounts.states import Actor, Permission
 from approvals.errors import NotAsked, SelfApproval, SelfWritten
 from approvals.models import Assignment, Decision, Vote, Wait
 from approvals.services import Locked, Seen, asked, dwell_left, is_confirmed, voice_for, wait_found
@@ -18,6 +18,7 @@ from approvals.states import DEADLINE, DecisionVerdict, WaitKind, WaitStatus, ca
 from checkpoints.models import Checkpoint, Head, Intent, Lapse
 from console.pages.notice import Notice
 from console.pages.text import exact
+from console.pages.words import needs_role
 from console.templatetags.moments import digest, short_id, when
 from console.templatetags.signalbox import person, seconds
 from receipts.models import Attempt, Publication
@@ -218,7 +219,7 @@ class WaitState:
         if isinstance(self.voice, NotAsked):
             return f"This wait asks for {self.asked}, and you are none."
         if isinstance(self.voice, Refused):
-            return "Deciding needs the role approver, which you do not have in this tenant."
+            return needs_role(Permission.DECIDE, "Deciding")
         mine = self.mine
         if mine is not None:
             return f"You have approved. It waits for another person: {self.given} of {self.wait.quorum}."

@@ -21,6 +21,7 @@ from console.pages.arguments import ArgumentRow
 from console.pages.room import for_readers, page, respond
 from console.pages.stored import Stored, stored_arguments
 from console.pages.titles import call_title, publications_of
+from console.pages.words import needs_role
 from receipts.models import Publication
 from runtime.masking import Masks
 from runtime.services import waits_decide
@@ -149,7 +150,7 @@ def _context(
     actor: Actor, shown: Sequence[Picked], refused: Refused | None, answers: Mapping[UUID, Answered]
 ) -> dict[str, Any]:
     may = actor.may(Permission.DECIDE)
-    off = "" if may else "Deciding needs the role approver, which you do not have in this tenant."
+    off = "" if may else needs_role(Permission.DECIDE, "Deciding")
     open_ones = [one for one in shown if can_decide(one.wait.status)]
     together = [one for one in open_ones if not one.alone]
     off = off or ("" if open_ones else "None of them is open.")

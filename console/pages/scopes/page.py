@@ -21,6 +21,7 @@ from console.pages.lists.page import list_response
 from console.pages.notice import asked_before, refusal_notice
 from console.pages.room import page, respond
 from console.pages.scopes.forecast import Met, met_by
+from console.pages.words import needs_role
 from console.records.scopes import awaited, scope_forecast, scope_progress
 from runs.models import ControlRequest, ScopeControl
 from runs.selectors import access_scope_control, scope_control_now, scope_controls_visible, scope_name, scope_of
@@ -85,7 +86,7 @@ def scope_new(request: HttpRequest, actor: Actor) -> HttpResponseBase:
         "standing": met.standing,
         "reason": reason,
         "act": act,
-        "off": "" if actor.may(Permission.STOP) else "Stopping needs the role operator, which you do not have here.",
+        "off": "" if actor.may(Permission.STOP) else needs_role(Permission.STOP, "Stopping"),
         "refused": refusal_notice(refused, form="#scope-form") if refused else None,
     }
     return respond(request, actor, "pages/scopes/new.html", context, status=refused.status if refused else 200)

@@ -14,6 +14,7 @@ from accounts.states import Actor, Permission
 from console.pages.notice import asked_before, refusal_notice
 from console.pages.room import page, respond
 from console.pages.stop.forecast import Forecast
+from console.pages.words import needs_role
 from runs.models import Run, RunTransition
 from runs.selectors import access_run, control_of
 from runs.states import can_abort, can_stop
@@ -61,7 +62,7 @@ def _context(run: Run, actor: Actor) -> dict[str, Any]:
         "topic": f"run:{run.id}",
         "possible": possible,
         "abortable": can_abort(run.status) and actor.may(Permission.STOP),
-        "off": "" if actor.may(Permission.STOP) else "Stopping needs the role operator, which you do not have here.",
+        "off": "" if actor.may(Permission.STOP) else needs_role(Permission.STOP, "Stopping"),
         "heartbeat": settings.HEARTBEAT_SECONDS,
     }
 
