@@ -34,3 +34,6 @@ PASSWORD_HASHERS = ["tests.hashers.OneRound"]
 # Both are sent by a thread, which must not outlive a test's database. A test that reads one turns it on, and flushes it.
 LIVE_HINTS = False
 TRACE = False
+# A client of the tests makes the whole chain anew, and this one looks through all static files then: most of what a test of
+# a page took. Those files are asked for of the real server, which has it (tests/pages/looks).
+MIDDLEWARE = [name for name in MIDDLEWARE if not name.startswith("servestatic.")]  # noqa: F405
