@@ -13,12 +13,14 @@ from django.urls import re_path, resolve
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 pages = get_asgi_application()
 
+from console import clock  # noqa: E402
 from console.bodies import BoundedBodies  # noqa: E402
 from console.origin import SameOrigin  # noqa: E402  needs the apps that get_asgi_application loads
 from console.patience import give_up_after  # noqa: E402
 from console.routing import websocket_urlpatterns  # noqa: E402
 
 give_up_after(settings.ANSWER_SECONDS)
+clock.keep()
 sockets = URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])
 application = ProtocolTypeRouter({"http": BoundedBodies(pages), "websocket": SameOrigin(CookieMiddleware(sockets))})
 

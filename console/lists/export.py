@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.http import StreamingHttpResponse
-from django.utils import timezone
 
+from console import clock
 from console.lists.cells import Column, formula_safe
 from console.lists.listing import Asked
 
@@ -23,7 +23,7 @@ def exported(asked: Asked, format: str) -> StreamingHttpResponse:
     """
     lines = _csv(asked) if format == "csv" else _json(asked)
     answer = StreamingHttpResponse(lines, content_type=FORMATS[format])
-    name = f"{asked.listing.key}-{timezone.now():%Y-%m-%d-%H%M}.{format}"
+    name = f"{asked.listing.key}-{clock.now():%Y-%m-%d-%H%M}.{format}"
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
     return answer
 

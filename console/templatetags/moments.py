@@ -4,10 +4,10 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from django import template
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from console import clock
 from console.pages import text, times
 
 register = template.Library()
@@ -42,7 +42,7 @@ def full_digest(value: str) -> SafeString:
 @register.filter
 def when(at: datetime | None) -> SafeString | str:
     """A moment as time of day; the browser rewrites it into the viewer's zone. Empty for None."""
-    return _time(at, "clock", times.clock(at, timezone.now())) if at else ""
+    return _time(at, "clock", times.clock(at, clock.now())) if at else ""
 
 
 @register.filter
@@ -63,7 +63,7 @@ def _moment(found: re.Match[str]) -> str:
 @register.filter
 def when_exact(at: datetime) -> SafeString:
     """A moment with milliseconds, for logs."""
-    shown = f"{times.clock(at, timezone.now())}.{at.microsecond // 1000:03d}"
+    shown = f"{times.clock(at, clock.now())}.{at.microsecond // 1000:03d}"
     return _time(at, "exact", shown)
 
 
@@ -82,7 +82,7 @@ def took(start: datetime, end: datetime) -> str:
 @register.filter
 def age(at: datetime | None) -> SafeString | str:
     """How long ago, ticking: `16 min 34 s`. Empty for None."""
-    return _time(at, "age", times.span(timezone.now() - at)) if at else ""
+    return _time(at, "age", times.span(clock.now() - at)) if at else ""
 
 
 @register.filter
@@ -106,7 +106,7 @@ def within(at: datetime | None, past: str = "passed") -> SafeString | str:
 def _until(at: datetime | None, tick: str, said: str, past: str) -> SafeString | str:
     if at is None:
         return ""
-    rest = at - timezone.now()
+    rest = at - clock.now()
     return _time(at, tick, said.format(times.span(rest)) if rest > timedelta(0) else past, f' data-past="{past}"')
 
 
@@ -118,5 +118,5 @@ def _time(at: datetime, tick: str, shown: str, more: str = "") -> SafeString:
 
 @register.simple_tag
 def server_now() -> str:
-    """The clock of this server, so that ages and deadlines tick by it and not by the viewer's."""
-    return times.exact_time(timezone.now())
+    """The clock of the database, so that ages and deadlines tick by it and not by the viewer's."""
+    return times.exact_time(clock.now())

@@ -211,8 +211,16 @@
 
   // ── time passes ──
 
+  // The clock was set back: what was heard "later" than now would keep a dead line from being asked.
+  function setBack(now) {
+    tickedAt = heardAt = now;
+    if (probedAt !== null) probedAt = now;
+    probe();
+  }
+
   function tick() {
     const now = Date.now();
+    if (now < tickedAt) setBack(now);
     const slept = now - tickedAt > SLEPT;
     const last = tickedAt;
     tickedAt = now;

@@ -1,7 +1,9 @@
 // Times in the viewer's zone; ages and deadlines that tick by the server's clock, without a request.
 (() => {
+  const JUMP = 1000;
   const meta = document.querySelector('meta[name="server-now"]');
-  const skew = meta ? Date.parse(meta.content) - Date.now() : 0;
+  let skew = meta ? Date.parse(meta.content) - Date.now() : 0;
+  let apart = Date.now() - performance.now(); // as long as nobody sets the clock
   const two = (number) => String(number).padStart(2, "0");
   const now = () => Date.now() + skew;
 
@@ -68,6 +70,18 @@
     element.lastElementChild.textContent = zone(at);
   }
 
+  // Whoever sets the clock of this computer, or has it set, changes no age: the server is asked anew what time it is. A computer that
+  // slept may look the same.
+  async function lookAtClock() {
+    const found = Date.now() - performance.now();
+    if (!meta || Math.abs(found - apart) < JUMP) return;
+    apart = found;
+    const told = await fetch("/healthz", { cache: "no-store" })
+      .then((answer) => answer.text().then(() => Date.parse(answer.headers.get("Signalbox-Now"))), () => NaN);
+    if (told) skew = told - Date.now();
+    else apart = NaN; // asked again with the next second
+  }
+
   function tick() {
     document.querySelectorAll("[data-time]").forEach(show);
     showClock();
@@ -81,7 +95,7 @@
   window.signalboxTimes = { now, clock };
   document.addEventListener("DOMContentLoaded", () => {
     start();
-    setInterval(tick, 1000);
+    setInterval(() => { tick(); lookAtClock(); }, 1000);
   });
   document.addEventListener("htmx:afterSwap", start);
 })();

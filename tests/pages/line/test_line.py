@@ -99,6 +99,32 @@ def test_b75_what_was_typed_on_a_page_of_an_older_revision_is_refused_with_what_
     assert Decision.objects.filter(wait=run.wait).count() == 1
 
 
+# ── the browser's clock ──
+
+# Only what the clock of the computer says is another; time passes as before.
+SETTABLE = "{ const real = Date.now; window.set = 0; Date.now = () => real() + window.set; }"
+A_DAY = 24 * 60 * 60 * 1000
+TELLS_THE_TIME = """() => {
+    const shown = Date.parse(document.querySelector("[data-clock]").dateTime);
+    return Math.abs(shown - performance.timeOrigin - performance.now()) < 5000;
+}"""
+
+
+@pytest.mark.parametrize("by", [-A_DAY, A_DAY], ids=["back", "ahead"])
+def test_a_clock_of_the_browser_that_is_set_moves_no_age_and_hides_no_dead_line(
+    context: BrowserContext, site: str, run: Driven, by: int
+) -> None:
+    context.add_init_script(SETTABLE)
+    lines = Lines()
+    page = decision(context, site, run, lines)
+    page.evaluate("(by) => { window.set = by; window.was = document.querySelector('[data-clock]').dateTime; }", by)
+    page.wait_for_function("() => document.querySelector('[data-clock]').dateTime !== window.was")
+    page.wait_for_function(TELLS_THE_TIME)
+    expect_state(page, "live")
+    lines.silent = True
+    expect_state(page, "asking")
+
+
 # ── the network ──
 
 
