@@ -295,21 +295,40 @@ def planned_anew() -> Iterator[None]:
 # ── several questions in one statement ───────────────────────────────────────
 
 
-def together(*questions: QuerySet[Any]) -> list[list[Any]]:
-    """The rows of each queryset, in the order given, in one statement.
+@dataclass(frozen=True)
+class Questions:
+    """Questions that are composed as one statement, to be asked once or, of other rows, again and again."""
+
+    compilers: Sequence[SQLCompiler]
+    sql: str
+    values: Sequence[Any]
+
+    def ask(self, instead: Mapping[UUID, UUID | None] | None = None) -> list[list[Any]]:
+        """The rows of each, in the order given. `instead`: the ids that are meant by those they were composed with."""
+        found: list[list[Sequence[Any]]] = [[] for _ in self.compilers]
+        meant = instead or {}
+        values = [meant.get(value, value) if isinstance(value, UUID) else value for value in self.values]
+        for place, row in _asked(self.sql, values) if self.sql else ():
+            found[place].append(row)
+        return [
+            list(_read(compiler, rows)) if rows else [] for compiler, rows in zip(self.compilers, found, strict=True)
+        ]
+
+
+def compose(*questions: QuerySet[Any]) -> Questions:
+    """Several questions as one statement. What a page asks at each look is composed once, since that costs as much as to ask it.
 
     Takes querysets of models with filters, order, limit, defer and select_related, not prefetch_related and not values().
     """
     compilers = [question.query.get_compiler(connection=connection) for question in questions]
     texts = {place: text for place, compiler in enumerate(compilers) if (text := _question(compiler))}
     parts = [f"SELECT {place}, ROW(t.*) FROM ({text}) t" for place, (text, _) in texts.items()]
-    found: list[list[Sequence[Any]]] = [[] for _ in questions]
-    if parts:
-        for place, row in _asked(
-            "\nUNION ALL ".join(parts), [value for _, values in texts.values() for value in values]
-        ):
-            found[place].append(row)
-    return [list(_read(compiler, rows)) if rows else [] for compiler, rows in zip(compilers, found, strict=True)]
+    return Questions(compilers, "\nUNION ALL ".join(parts), [value for _, values in texts.values() for value in values])
+
+
+def together(*questions: QuerySet[Any]) -> list[list[Any]]:
+    """The rows of each queryset, in the order given, in one statement: what `compose` takes."""
+    return compose(*questions).ask()
 
 
 def count_together(*questions: QuerySet[Any]) -> list[int]:

@@ -6,6 +6,7 @@ from django.http.response import HttpResponseBase
 from accounts.states import Actor
 from console.lists.fields import TEXT_LIMIT, tail_of
 from console.lists.search import NEWEST_CALLS, found, opens
+from console.lists.tails import whole_id
 from console.pages.room import for_readers, page, respond
 
 
@@ -19,7 +20,7 @@ def search(request: HttpRequest, actor: Actor) -> HttpResponseBase:
     if place:
         return HttpResponseRedirect(place)
     groups = [] if fault else found(actor, text)
-    looked_through = 0 if fault or not tail_of(text) else NEWEST_CALLS
+    looked_through = 0 if fault or whole_id(text) or not tail_of(text) else NEWEST_CALLS
     context = {"text": text, "groups": groups, "fault": fault, "looked_through": looked_through}
     return respond(request, actor, "pages/search.html", context)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from uuid import UUID
 
 from django.db.models import Q
@@ -9,7 +10,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 
-from accounts.statements import together
+from accounts.statements import Questions, compose
 from accounts.states import Actor, Permission
 from approvals.states import WaitKind, can_decide
 from checkpoints.models import Commitment, Intent
@@ -21,7 +22,7 @@ from console.pages.run.axis import run_axis
 from console.pages.run.detail import Detail, detail_of
 from console.pages.run.events import Event, tenures
 from console.pages.run.look import Look, look_of, picture_of, turns_of
-from console.pages.run.rows import RunRows, run_rows
+from console.pages.run.rows import ANY_RUN, ANY_TENANT, RunRows, run_rows
 from console.pages.run.say import facts_of, head_line
 from console.pages.run.window import named_key, window_of
 from console.pages.words import held
@@ -92,11 +93,15 @@ def run_page(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
     return respond(request, actor, "pages/run/page.html", context, PANELS)
 
 
-def _around(run: Run) -> dict[str, object]:
-    """What the run works on, what it agreed and how that differs from what its agent declares now, and its relatives."""
-    sources = [id for id in (run.continued_from_id, run.forked_from_id, run.parent_run_id) if id]
+ANY_SOURCES = tuple(UUID(int=number) for number in (2, 3, 4))  # beside ANY_RUN, for what a run may come from
+
+
+@cache
+def _questions() -> Questions:
+    """What is around a run, in the order of `_around`."""
+    run = Run(id=ANY_RUN, tenant_id=ANY_TENANT)
     descends = Q(continued_from=run) | Q(forked_from=run) | Q(parent_run=run)
-    intent, failures, terms, inputs, tags, progress, kept, relatives = together(
+    return compose(
         Intent.objects.filter(run=run).order_by("-version")[:1],
         SweepFailure.objects.filter(run=run).order_by("first_at")[:1],
         Commitment.objects.filter(run=run).order_by("accepted_at", "id"),
@@ -104,8 +109,15 @@ def _around(run: Run) -> dict[str, object]:
         run.tags.order_by("tag"),
         run.progress.order_by("-version")[:1],
         run.remembered.defer("body")[: KEPT + 1],
-        Run.objects.filter(descends | Q(id__in=sources)).order_by("created_at")[: RELATIVES + 1],
+        Run.objects.filter(descends | Q(id__in=ANY_SOURCES)).order_by("created_at")[: RELATIVES + 1],
     )
+
+
+def _around(run: Run) -> dict[str, object]:
+    """What the run works on, what it agreed and how that differs from what its agent declares now, and its relatives."""
+    sources = zip(ANY_SOURCES, (run.continued_from_id, run.forked_from_id, run.parent_run_id), strict=True)
+    found = _questions().ask({ANY_RUN: run.id, ANY_TENANT: run.tenant_id, **dict(sources)})
+    intent, failures, terms, inputs, tags, progress, kept, relatives = found
     agent = agents().get(run.agent_version.agent.key)
     drift = drift_of([(term.source_kind, term.statement, term.denies) for term in terms], agent.spec) if agent else None
     return {

@@ -1,11 +1,12 @@
 """The rows that say how a run stands now, whichever of its events are looked at."""
 
 from dataclasses import dataclass
+from functools import cache
 from uuid import UUID
 
 from django.db.models import QuerySet
 
-from accounts.statements import together
+from accounts.statements import Questions, compose
 from approvals.models import Wait
 from approvals.states import LIVE_WAIT
 from checkpoints.models import Head, Obligation
@@ -36,13 +37,18 @@ class RunRows:
         return next((control for control in self.controls if control.kind == kind), None)
 
 
-def run_rows(run: Run) -> RunRows:
-    """How a run that `access_run` has given out stands, in one query."""
+ANY_RUN, ANY_TENANT = UUID(int=0), UUID(int=1)  # they stand for those of the run that is asked about
+
+
+@cache
+def _questions() -> Questions:
+    """How a run stands, in the order of `run_rows`."""
+    run = Run(id=ANY_RUN, tenant_id=ANY_TENANT)
     waits = Wait.objects.filter(run=run, status__in=LIVE_WAIT).select_related("tool_call").defer("tool_call__args")
     published = Publication.objects.filter(tool_call__in=waits.values("tool_call_id"))
     called, asked = _unanswered(run)
     unknown = ToolCall.objects.filter(tenant=run.tenant_id, run=run, unknown=True, blocking=True).defer("args")
-    found = together(
+    return compose(
         Head.objects.filter(run=run),
         Budget.objects.filter(run=run).order_by("unit"),
         Obligation.objects.filter(run=run).order_by("promised_at", "id"),
@@ -54,6 +60,11 @@ def run_rows(run: Run) -> RunRows:
         asked[:1],
         unknown.order_by("-ordinal")[:1],
     )
+
+
+def run_rows(run: Run) -> RunRows:
+    """How a run that `access_run` has given out stands, in one query."""
+    found = _questions().ask({ANY_RUN: run.id, ANY_TENANT: run.tenant_id})
     head, budgets, obligations, controls, live, publications, version, tool, model, doubted = found
     return RunRows(
         run=run,
