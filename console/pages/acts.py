@@ -296,7 +296,7 @@ def call_flag(request: HttpRequest, actor: Actor, id: UUID) -> HttpResponseBase:
         title="Give evidence against what was accepted",
         template="pages/acts/contradict.html",
         button="Raise the flag",
-        done="The flag is raised. Nothing was flipped.",
+        done="The flag is raised. What was accepted stands until a person says otherwise.",
         off=off_reason(actor.may(Permission.RECONCILE), Permission.RECONCILE, True, ""),
         facts={"call": call, "speaks": True, "says": says, "external_ref": ref},
     )

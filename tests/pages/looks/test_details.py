@@ -95,3 +95,19 @@ def test_nothing_of_the_bar_stands_over_anything_else(signed: Signed, site: str,
         )
         assert edges == sorted(edges) and edges[-1] <= width, (state, edges)
     page.close()
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 720, 620])
+def test_no_hint_at_the_foot_is_cut_off(signed: Signed, site: str, furnished: Furnished, width: int) -> None:
+    page = signed(ANN, viewport={"width": width, "height": 700}).new_page()
+    for path in (f"calls/{furnished.house.calls['lost']}/", f"runs/{furnished.house.runs['waiting']}/", "inbox/"):
+        page.goto(site + path)
+        cut = page.evaluate("""() => {
+            const room = document.querySelector(".hints ul").getBoundingClientRect();
+            return [...document.querySelectorAll(".hints li")].filter((one) => one.checkVisibility()).filter((one) => {
+                const box = one.getBoundingClientRect();
+                return box.top < room.bottom - 1 && box.right > room.right + 1;
+            }).map((one) => one.textContent);
+        }""")
+        assert cut == [], path
+    page.close()
