@@ -1,6 +1,9 @@
 // A nested list becomes a tree for the keyboard: one stop for Tab, up and down move, left and right fold and unfold, Enter
-// opens. Without script it is the same list with every link in it.
+// opens. Without script it is the same list with every link in it. A tree that was drawn anew is folded, and has its stop, as before.
 (() => {
+  const folded = new Set(); // ids of nodes
+  let at = ""; // that of the stop
+  let held = false; // whether the keyboard was on it when the tree was drawn anew
   const nodes = () => [...document.querySelectorAll("[data-tree] [data-node]")];
   const shown = () => nodes().filter((node) => node.getClientRects().length > 0);
   const link = (node) => node.querySelector(":scope > p a");
@@ -10,10 +13,13 @@
     const below = group(node);
     if (!below) return;
     below.hidden = closed;
+    if (closed) folded.add(node.id);
+    else folded.delete(node.id);
     node.setAttribute("aria-expanded", String(!closed));
   }
 
   function stop(node) {
+    at = node.id;
     nodes().forEach((one) => { one.tabIndex = one === node ? 0 : -1; });
   }
 
@@ -30,9 +36,10 @@
       node.setAttribute("aria-setsize", node.dataset.siblings);
       node.setAttribute("aria-label", node.querySelector(":scope > p").textContent.trim().replace(/\s+/g, " "));
       link(node).tabIndex = -1;
-      fold(node, Boolean(group(node) && group(node).hidden));
+      fold(node, folded.has(node.id));
     });
-    stop(root.querySelector("[aria-current]") || nodes()[0]);
+    stop(document.getElementById(at) || root.querySelector("[aria-current]") || nodes()[0]);
+    if (held) document.getElementById(at).focus({ preventScroll: true });
   }
 
   function go(node) {
@@ -65,5 +72,6 @@
     if (press(node, event.key)) { event.preventDefault(); event.stopPropagation(); }
   });
   document.addEventListener("DOMContentLoaded", dress);
+  document.addEventListener("htmx:beforeSwap", () => { held = document.activeElement.matches("[data-node]"); });
   document.addEventListener("htmx:afterSwap", dress);
 })();

@@ -305,6 +305,12 @@ def test_a_lineage_is_a_tree_for_the_keyboard(page: Page, stack: Stack, tenant: 
     page.keyboard.press("ArrowLeft")
     expect(here).to_have_attribute("aria-expanded", "false")
     expect(page.locator("[data-node]").nth(2)).to_be_hidden()
+
+    Run.objects.filter(id=root.id).update(title="Renamed")
+    hint(fork)
+    expect(page.locator("[data-node]").first).to_contain_text("Renamed")
+    expect(here).to_have_attribute("aria-expanded", "false")
+    expect(here).to_be_focused()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
