@@ -42,7 +42,7 @@ BROKEN = {
     ),
     "what stands under a heading begins lower than its place": (
         1440,
-        """() => [...document.querySelectorAll("form.stack, form.stop-form, .sect__body:not(.report--page)")].filter((form) => {
+        """() => [...document.querySelectorAll("form.stack, form.stop-form, .sect__body")].filter((form) => {
             const first = [...form.children].find((one) => one.checkVisibility());
             return first && first.getBoundingClientRect().top > form.getBoundingClientRect().top + 1;
         }).map((form) => form.textContent.trim().slice(0, 40))""",
