@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,11 @@ class Process:
         wait_until(self.child.has_ended, f"{self.name} ends")
         wait_until(lambda: group_size(group) == 0, f"what {self.name} forked ends")
         self.child.collect()
+
+    @property
+    def node(self) -> str:
+        """The Celery name, of a worker."""
+        return self.child.program.argv[-2]
 
     def log(self) -> str:
         """What it has written so far."""
@@ -108,11 +114,20 @@ class Stack:
 
     def start_worker(self, name: str = "", concurrency: int = 1, queue: str = "") -> Process:
         """Start a worker, of runs or of another queue, and wait until it answers."""
-        name = name or f"worker-{len(self.processes)}"
+        return self._answering([self._worker(name or f"worker-{len(self.processes)}", concurrency, queue)])[0]
+
+    def start_workers(self, count: int, concurrency: int) -> list[Process]:
+        """Start workers of runs side by side, and wait until each answers."""
+        return self._answering([self._worker(f"worker-{len(self.processes)}", concurrency) for _ in range(count)])
+
+    def _worker(self, name: str, concurrency: int, queue: str = "") -> Process:
         node = f"{name}-{os.getpid()}@{socket.gethostname()}"
-        process = self._start(programs.worker(name, node, self.environment, concurrency, queue))
-        self._wait(process, lambda: workers_answer(self.environment["SIGNALBOX_BROKER_URL"], [node]))
-        return process
+        return self._start(programs.worker(name, node, self.environment, concurrency, queue))
+
+    def _answering(self, workers: list[Process]) -> list[Process]:
+        for worker in workers:
+            self._wait(worker, partial(workers_answer, self.environment["SIGNALBOX_BROKER_URL"], [worker.node]))
+        return workers
 
     def start_beat(self) -> Process:
         """Start the clock that makes workers sweep."""

@@ -50,7 +50,7 @@ def replace_workers(world: World, *, count: int = WORKERS, pool: int = POOL, **e
     """Start workers with other surroundings in the place of those there are."""
     kill_workers(world)
     world.stack.environment.update(environment)
-    world.workers += [world.stack.start_worker(concurrency=pool) for _ in range(count)]
+    world.workers += world.stack.start_workers(count, concurrency=pool)
 
 
 def health(part: str) -> str:

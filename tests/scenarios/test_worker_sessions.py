@@ -28,7 +28,7 @@ def smaller_world(shared_world: World) -> Iterator[World]:
 def restart(world: World, *, workers: int, pool: int) -> None:
     while world.workers:
         world.kill_worker(0)
-    world.workers += [world.stack.start_worker(concurrency=pool) for _ in range(workers)]
+    world.workers += world.stack.start_workers(workers, concurrency=pool)
 
 
 @pytest.fixture

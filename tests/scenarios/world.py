@@ -96,15 +96,14 @@ class World:
         """Start what does not run."""
         if self.outside is None:
             self.outside = self.stack.start_outside()
-        while len(self.workers) < WORKERS:
-            self.workers.append(self.stack.start_worker(concurrency=POOL))
+        self.workers += self.stack.start_workers(WORKERS - len(self.workers), concurrency=POOL)
         if self.beat is None:
             self.beat = self.stack.start_beat()
 
     @property
     def nodes(self) -> list[str]:
         """The Celery names of the workers."""
-        return [worker.child.program.argv[-2] for worker in self.workers]
+        return [worker.node for worker in self.workers]
 
     def kill_worker(self, index: int) -> None:
         """kill -9 of a worker with its whole pool; `start_processes` replaces it."""
