@@ -57,7 +57,11 @@ class Column:
 
 
 # Where a spreadsheet of another country begins a cell in the middle of one of ours: many split lines at semicolons.
-_INSIDE = re.compile(r"(?<=.)([;\t\r\n]\s*)(?=[=+\-@＝＋－＠])", re.DOTALL)
+# What some of them leave out in front of a formula: space of every kind, and what nobody sees.
+_UNSEEN = r"[\s\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*"
+_SIGN = r"[=+\-@＝＋－＠]"
+_INSIDE = re.compile(rf"(?<=.)([;\t\r\n]{_UNSEEN})(?={_SIGN})", re.DOTALL)
+_BEHIND_NOTHING_SEEN = re.compile(_UNSEEN + _SIGN)
 
 
 def formula_safe(text: str) -> str:
@@ -65,4 +69,5 @@ def formula_safe(text: str) -> str:
     some of them begin another cell.
     """
     inside = _INSIDE.sub(r"\1'", text)
-    return f"'{inside}" if text.startswith(DANGEROUS) else inside
+    begins = text.startswith(DANGEROUS) or _BEHIND_NOTHING_SEEN.match(text)
+    return f"'{inside}" if begins else inside

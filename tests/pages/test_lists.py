@@ -127,10 +127,19 @@ def test_a_file_is_bounded_and_says_so(mo: Member, monkeypatch: pytest.MonkeyPat
     assert len(said["rows"]) == 3 and said["more"].startswith("There are more than")
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+UNSEEN_FIRST = [f"{first}=1" for first in (" ", "\u00a0", "\u200b", "\u202e", "\ufeff", "\u2003\u2060")]
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", *UNSEEN_FIRST])
 def test_no_spreadsheet_takes_a_cell_for_a_formula(text: str) -> None:
     assert formula_safe(text) == f"'{text}"
-    assert formula_safe("plain") == "plain"
+    assert [formula_safe(plain) for plain in ("plain", " plain", "a - b")] == ["plain", " plain", "a - b"]
+
+
+@pytest.mark.parametrize("text", UNSEEN_FIRST)
+def test_no_cell_that_a_spreadsheet_splits_in_two_begins_a_formula(text: str) -> None:
+    first, second = formula_safe(f"a;{text}").split(";")
+    assert first == "a" and second.endswith("'=1")
 
 
 @pytest.mark.parametrize(
