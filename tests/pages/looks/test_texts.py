@@ -221,7 +221,8 @@ def test_the_files_of_every_list_hold_each_text_as_it_is_stored(furnished: Furni
             cut = [cell for cell in cells if not any(whole in cell for whole in stored)]
             assert not cut, (listing.key, cut[:2])
             lines = csv.reader(io.StringIO(taken(furnished, f"{path}csv"), newline=""))
-            in_lines = {cell for line in lines for cell in line if text[:8] in cell}
+            begins = text[:8].replace("'", "")  # an apostrophe may stand in the middle of it
+            in_lines = {cell for line in lines for cell in line if begins in cell.replace("'", "")}
             assert in_lines == {formula_safe(cell) for cell in cells}, listing.key
             assert not [cell for cell in in_lines if cell.startswith(DANGEROUS)]
             found += len(cells)
