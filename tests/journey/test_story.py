@@ -64,7 +64,7 @@ def upload(operator: Visitor, pair: Pair) -> UUID:
     page = operator.page
     inspect(page)
     operator.go("Runs")
-    page.get_by_role("link", name="New run").click()
+    page.locator(".head").get_by_role("link", name="New run").click()
     page.get_by_label("Disclosure A").set_input_files(pair.a)
     page.get_by_label("Disclosure B").set_input_files(pair.b)
     inspect(page)
