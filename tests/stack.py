@@ -59,7 +59,8 @@ class Process:
     @property
     def node(self) -> str:
         """The Celery name, of a worker."""
-        return self.child.program.argv[-2]
+        argv = self.child.program.argv
+        return argv[argv.index("worker") + 1]
 
     def log(self) -> str:
         """What it has written so far."""
