@@ -16,6 +16,7 @@ def main() -> None:
         lifespan="off",
         access_log=False,
         timeout_graceful_shutdown=3,
+        ws_max_size=64 * 1024,  # four times what is read of a message; without a bound 16 MB of each are kept first
         ws_per_message_deflate=False,  # a hint is shorter than what packing it would add, for each of its readers
     )
     uvicorn.Server(config).run(sockets=[listener])

@@ -124,6 +124,12 @@ def test_what_is_not_understood_closes_the_socket(site: Site, message: str) -> N
     assert tab.closed() == 4400
 
 
+def test_a_message_that_nobody_would_read_is_not_kept(site: Site) -> None:
+    tab = site.open()
+    tab.socket.send("x" * 100_000)
+    assert tab.closed() == 1009
+
+
 def test_bytes_close_the_socket(site: Site) -> None:
     tab = site.open()
     tab.socket.send(b"\x00")
