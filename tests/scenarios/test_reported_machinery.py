@@ -201,6 +201,7 @@ def test_b69_eight_forked_processes_on_a_database_behind_tls_share_no_session(
 @pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.matrix)])
 def test_b70_nobody_looks_for_a_run_before_it_is_committed(world: World, count: int) -> None:
     logged = [worker.log().count("DoesNotExist") for worker in world.workers]
+    wait_until(lambda: world.deliveries()[1] == 0, "what others sent is done")
     with transaction.atomic():
         runs = [world.start_run() for _ in range(count)]
         taken, under_way = world.deliveries()

@@ -240,12 +240,13 @@ class World:
         return wait_until(reached, f"run {run_id} is {' or '.join(statuses)}", seconds)  # type: ignore[return-value]
 
     def deliveries(self) -> tuple[int, int]:
-        """How many hints the workers have taken so far, and how many tasks they are working on."""
+        """How many hints the workers have taken so far, and how many they are working on."""
         with self._broker() as broker:
             asked = current_app.control.inspect(destination=self.nodes, timeout=5, connection=broker)
             stats, active, reserved = asked.stats(), asked.active(), asked.reserved()
         taken = sum(stats[node]["total"].get(LOOK_TASK, 0) for node in self.nodes)
-        return taken, sum(len(active[node]) + len(reserved[node]) for node in self.nodes)
+        under_way = [task["name"] for node in self.nodes for task in (*active[node], *reserved[node])]
+        return taken, under_way.count(LOOK_TASK)  # the sweep comes when it is due
 
     def deliver(self, run_id: UUID, times: int) -> None:
         """Send the hint of a run so many times."""
