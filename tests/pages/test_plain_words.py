@@ -2,11 +2,14 @@
 
 from datetime import timedelta
 from ipaddress import ip_network
+from time import monotonic
 
+import pytest
 from django.test import override_settings
 from django.utils import timezone
 
 from checkpoints.models import Head
+from console.pages.overview import stuck
 from receipts.models import Report, ToolCall
 from runtime.services import EndpointAdded, EndpointRequest, endpoint_add
 from tests.pages import story
@@ -55,7 +58,10 @@ def test_a_held_run_is_stopped_where_any_other_is(mo: Member) -> None:
     assert 'class="crumbs__act"><a href="/runs/' in preview and preview.count("/stop/") == 1
 
 
-def test_an_overview_without_waits_counts_what_does_not_move_by_itself(mo: Member) -> None:
+def test_an_overview_without_waits_counts_what_does_not_move_by_itself(
+    mo: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stuck, "BEGUN", monotonic())  # so that nobody misses a sweep yet
     Story(mo.tenant, timezone.now() - timedelta(minutes=3), "Not taken").save(0, "READY_TO_DECIDE", 0, "INIT")
     assert "Nothing needs a person. 1 thing does not move." in words(mo.get("/"))
 
