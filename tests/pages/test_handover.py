@@ -89,7 +89,7 @@ def test_queries_do_not_grow_with_what_people_did(
     with django_assert_max_num_queries(QUERIES):
         said = words(mo.get(f"/runs/{run.id}/handover/"))
     assert said.count("asked for a pause") == 12
-    assert "12+. The newest first" in said and "The newest 12 are shown. There are more." in said
+    assert "12+. The newest first" in said and "The first 12 are shown. There are more." in said
 
 
 def grown(root: Run, **origin: object) -> Run:
